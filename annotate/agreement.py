@@ -6,29 +6,24 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
 from statistics import fmean
-from typing import Generic, NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from rapidfuzz.utils import default_process
 
 from annotate.answers import ReviewAnswer
+from retrieval.embeddings import read_array, unit_rows
+from retrieval.ranking import REPLICATES, SEED, TAILS, resampled
 from schemas.base import Record
 from schemas.errors import UsageError
-from schemas.quality import CONFIDENCE, wilson_interval
+from schemas.quality import wilson_interval
 
 # 95 % intervals for shares and for statistics over items. A figure that cannot be computed has a
 # reason instead.
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
-
-REPLICATES = 1000
-SEED = 20
-"""Seed of the bootstrap, so that the same answers have the same interval."""
-
-_TAILS = (100 * (1 - CONFIDENCE) / 2, 100 * (1 + CONFIDENCE) / 2)
-_WEIGHTS_AT_ONCE = 1 << 20  # 8 MiB, for any number of items
 
 
 class Estimate(Record):
@@ -53,55 +48,39 @@ class Share(Record):
     low: float | None
     high: float | None
 
+    def __str__(self) -> str:
+        return f"{100 * (self.value or 0):.0f} % of {self.of:,}"
+
 
 def share(count: int, of: int) -> Share:
     """Return `count / of` with its 95 % score interval."""
-    if of == 0:
-        return Share(count=count, of=of, value=None, low=None, high=None)
-    low, high = wilson_interval(count, of)
-    return Share(count=count, of=of, value=count / of, low=low, high=high)
+    low, high = wilson_interval(count, of) if of else (None, None)
+    return Share(count=count, of=of, value=count / of if of else None, low=low, high=high)
 
 
-def estimate(
-    value: float, counts: IntArray, statistic: Callable[[FloatArray], FloatArray]
-) -> Estimate:
-    """Return `value` with its interval from a bootstrap over items.
+def estimate(counts: IntArray, statistic: Callable[[FloatArray], FloatArray]) -> Estimate:
+    """Return a figure over all items with its interval from a bootstrap over items.
 
     Items are resampled `REPLICATES` times with replacement; the interval contains the middle 95 %
     of the values. Items with the same pattern are drawn together, as a multinomial count.
     Replicates in which the statistic is not defined (all answers are the same) are left out.
 
     Args:
-        value: the figure over all items.
         counts: the number of items of each pattern, of shape (patterns,).
         statistic: returns the figure, of shape (replicates,), for weights of the patterns, of shape
             (replicates, patterns); NaN where it is not defined.
     """
     items = int(counts.sum())
+    value = float(statistic(counts[None].astype(np.float64))[0])
     if items < 2:
         return Estimate(value=value, items=items, reason="a single item has no variance")
-    drawn = _replicates(counts, statistic)
+    drawn = resampled(counts, statistic, REPLICATES, SEED)
+    drawn = drawn[~np.isnan(drawn)]
     if 2 * len(drawn) < REPLICATES:
         reason = "most bootstrap samples of so few items have a single category"
         return Estimate(value=value, items=items, reason=reason)
-    low, high = np.percentile(drawn, _TAILS)
+    low, high = np.percentile(drawn, TAILS)
     return Estimate(value=value, low=float(low), high=float(high), items=items)
-
-
-def _replicates(counts: IntArray, statistic: Callable[[FloatArray], FloatArray]) -> FloatArray:
-    generator = np.random.default_rng(SEED)
-    items = int(counts.sum())
-    at_once = max(1, _WEIGHTS_AT_ONCE // len(counts))
-    found = [
-        statistic(
-            generator.multinomial(
-                items, counts / items, size=min(at_once, REPLICATES - done)
-            ).astype(np.float64)
-        )
-        for done in range(0, REPLICATES, at_once)
-    ]
-    values = np.concatenate(found)
-    return values[~np.isnan(values)]
 
 
 def ratio(above: FloatArray, below: FloatArray) -> FloatArray:
@@ -114,83 +93,55 @@ def ratio(above: FloatArray, below: FloatArray) -> FloatArray:
 
 # Similarity of captions or images, by embeddings or by the words of texts.
 
-SimilarityFloatArray = NDArray[np.float32]
 
+class Similarity(NamedTuple):
+    """A ranking of items that are identified by their row, counted from 0.
 
-class Similarity(Protocol):
-    """A ranking of items that are identified by their row, counted from 0."""
+    `name` is the method, for provenance; `scores` returns the similarity of all rows to a row.
+    """
 
-    @property
-    def name(self) -> str:
-        """The method, for provenance."""
-        ...
+    name: str
+    scores: Callable[[int], NDArray[np.floating]]
 
     def ranked(self, row: int) -> NDArray[np.intp]:
         """Return all rows from the most to the least similar to `row`; ties in row order."""
-        ...
+        scores = np.round(self.scores(row), 12)  # rounded, so that ties stay ties
+        return np.argsort(-scores, kind="stable")
 
 
-class EmbeddingSimilarity:
-    """Cosine similarity of embeddings."""
+def embedding_similarity(path: Path, rows: int, what: str) -> Similarity:
+    """Return the cosine similarity of embeddings in a `.npy` file: floats (rows, dimensions).
 
-    def __init__(self, embeddings: SimilarityFloatArray, name: str) -> None:
-        self.name = name
-        self._directions = embeddings
-
-    @classmethod
-    def load(cls, path: Path, rows: int, what: str) -> "EmbeddingSimilarity":
-        """Load embeddings from a `.npy` file: a float array of shape (rows, dimensions).
-
-        Raises:
-            UsageError: the file has another content, or a row is zero or not finite. `what` names
-                the expected items for the message.
-        """
-        try:
-            loaded = np.load(path, allow_pickle=False)
-        except (OSError, ValueError, EOFError) as error:
-            raise UsageError(f"the embeddings {path} cannot be read: {error}") from error
-        if loaded.ndim != 2 or len(loaded) != rows or loaded.dtype.kind != "f":
-            raise UsageError(
-                f"the embeddings {path} must be floats of shape ({rows}, dimensions), a row for "
-                f"each of the {what}; got {loaded.dtype} of shape {loaded.shape}"
-            )
-        lengths = np.linalg.norm(loaded.astype(np.float32), axis=1, keepdims=True)
-        if not (np.isfinite(lengths).all() and (lengths > 0).all()):
-            row = int(np.argmax(~(np.isfinite(lengths) & (lengths > 0))))
-            raise UsageError(f"row {row} of the embeddings {path} is zero or not finite")
-        with path.open("rb") as file:
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
-        return cls((loaded / lengths).astype(np.float32), f"embeddings sha256:{digest}")
-
-    def ranked(self, row: int) -> NDArray[np.intp]:
-        """Return all rows by cosine similarity."""
-        return np.argsort(-(self._directions @ self._directions[row]), kind="stable")
+    Raises:
+        UsageError: the file has another content, or a row is zero or not finite. `what` names the
+            expected items for the message.
+    """
+    directions = unit_rows(read_array(path), str(path))
+    if len(directions) != rows:
+        raise UsageError(
+            f"{path} must have {rows} rows, one for each of the {what}; got {len(directions)}"
+        )
+    with path.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    return Similarity(f"embeddings sha256:{digest}", lambda row: directions @ directions[row])
 
 
-class WordSimilarity:
-    """Cosine similarity of texts by tf-idf, their words weighted by rarity; needs no model."""
+def word_similarity(texts: Sequence[str]) -> Similarity:
+    """Return the cosine similarity of texts by tf-idf, their words weighted by rarity."""
+    from scipy import sparse
 
-    name = "words-tf-idf@1"
-
-    def __init__(self, texts: Sequence[str]) -> None:
-        from scipy import sparse
-
-        counts = [Counter(sorted(default_process(text).split())) for text in texts]
-        columns = {word: place for place, word in enumerate(sorted(set().union(*counts)))}
-        cells = [
-            (row, columns[word], n) for row, words in enumerate(counts) for word, n in words.items()
-        ]
-        rows, words, weights = np.array(cells, dtype=np.int64).reshape(-1, 3).T
-        texts_with = np.bincount(words, minlength=len(columns))
-        weights = weights * (np.log((1 + len(texts)) / (1 + texts_with)) + 1)[words]
-        lengths = np.sqrt(np.bincount(rows, weights**2, minlength=len(texts)))
-        shape = len(texts), len(columns)
-        self._weights = sparse.csr_array((weights / lengths[rows], (rows, words)), shape=shape)
-
-    def ranked(self, row: int) -> NDArray[np.intp]:
-        """Return all rows by cosine similarity."""
-        scores = self._weights @ self._weights[[row]].toarray()[0]
-        return np.argsort(-np.round(scores, 12), kind="stable")  # rounded, so that ties stay ties
+    counts = [Counter(sorted(default_process(text).split())) for text in texts]
+    columns = {word: place for place, word in enumerate(sorted(set().union(*counts)))}
+    cells = [
+        (row, columns[word], n) for row, words in enumerate(counts) for word, n in words.items()
+    ]
+    rows, words, numbers = np.array(cells, dtype=np.int64).reshape(-1, 3).T
+    texts_with = np.bincount(words, minlength=len(columns))
+    weights = numbers * (np.log((1 + len(texts)) / (1 + texts_with)) + 1)[words]
+    lengths = np.sqrt(np.bincount(rows, weights**2, minlength=len(texts)))
+    shape = len(texts), len(columns)
+    matrix = sparse.csr_array((weights / lengths[rows], (rows, words)), shape=shape)
+    return Similarity("words-tf-idf@1", lambda row: matrix @ matrix[[row]].toarray()[0])
 
 
 # Agreement on choices and on texts.
@@ -210,8 +161,8 @@ Fact = tuple[Hashable, Hashable, Hashable]
 Facts = Callable[[str], frozenset[Fact]]
 """Returns the facts that a text states, with equal values for equal facts."""
 
-P = TypeVar("P", bound=Hashable)
-C = TypeVar("C", bound="ChoiceAgreement | OwnChoiceAgreement")
+P = TypeVar("P", str, Category)
+K = TypeVar("K", bound=Hashable)
 _Pairs = tuple[tuple[Category, Category], ...]
 
 _NO_OVERLAP = "no item was answered by two people"
@@ -230,17 +181,19 @@ class ChoiceAgreement(Record):
     Attributes:
         control: its name on the page.
         observed: the share of pairs of equal answers, from 0 to 1, as a mean over items.
-        cohen: Cohen's kappa (1960), if exactly two annotators share items.
-        fleiss: Fleiss' kappa (1971), over the items with the commonest number of answers.
+        cohen: Cohen's kappa (1960), if exactly two annotators share items; of one annotator, over
+            all pairs of that annotator's answer and another's.
+        fleiss: Fleiss' kappa (1971), over the items with the commonest number of answers; not of
+            one annotator.
         krippendorff: Krippendorff's alpha for nominal data, over all items with two or more
-            answers.
+            answers; not of one annotator.
     """
 
     control: str
     observed: Estimate
     cohen: Estimate
-    fleiss: Estimate
-    krippendorff: Estimate
+    fleiss: Estimate = Estimate()
+    krippendorff: Estimate = Estimate()
 
 
 class TextAgreement(Record):
@@ -257,82 +210,50 @@ class TextAgreement(Record):
     attributes: Estimate
 
 
-class OwnChoiceAgreement(Record):
-    """Agreement of one annotator with all others in a control with choices.
-
-    `observed` is the share of equal answers of the others. `kappa` is Cohen's kappa over all pairs
-    of the annotator's answer and another's.
-    """
-
-    control: str
-    observed: Estimate
-    kappa: Estimate
-
-
-class _Agreement(Record, Generic[C]):
+class Agreement(Record):
     """Agreement in all controls of a page, over `items` items with two or more answers."""
 
     items: int
-    choices: tuple[C, ...]
+    choices: tuple[ChoiceAgreement, ...]
     texts: tuple[TextAgreement, ...]
 
     @property
-    def main(self) -> C | None:
+    def main(self) -> ChoiceAgreement | None:
         """Agreement on the verdict, or on the first control with choices if there is no verdict."""
         verdicts = (choice for choice in self.choices if choice.control == "verdict")
         return next(verdicts, self.choices[0] if self.choices else None)
 
 
-class Agreement(_Agreement[ChoiceAgreement]):
-    """Agreement of all annotators."""
+def agreement(
+    items: Iterable[ItemAnswers], facts: Facts | None = None, annotator: str | None = None
+) -> Agreement:
+    """Compute the agreement of the annotators of a queue.
 
-
-class OwnAgreement(_Agreement[OwnChoiceAgreement]):
-    """Agreement of one annotator with the others, over the items that they share."""
-
-
-def agreement(items: Iterable[ItemAnswers], facts: Facts | None = None) -> Agreement:
-    """Compute the agreement of the annotators of a queue; `facts` extracts the facts of texts."""
-    shared = _shared_items(items)
+    Args:
+        items: the answers to each item.
+        facts: extracts the facts of texts.
+        annotator: compute only the agreement of this annotator with all others, over the items that
+            they share.
+    """
+    shared = sorted(
+        (
+            item
+            for item in items
+            if len(item.answers) > 1 and (annotator is None or annotator in item.answers)
+        ),
+        key=lambda item: item.entity_id,
+    )
     return Agreement(
         items=len(shared),
         choices=tuple(
-            _choice_agreement(control, rated)
+            _choice_agreement(control, rated, annotator)
             for control, rated in _values_by_control(shared, _categories).items()
         ),
         texts=tuple(
-            _text_agreement(
-                control, [[*combinations(sorted(texts.values()), 2)] for texts in written], facts
-            )
+            _text_agreement(control, _pairs_of(written, annotator), facts)
             for control, written in _values_by_control(shared, lambda answer: answer.texts).items()
         ),
     )
-
-
-def agreement_of(
-    annotator: str, items: Iterable[ItemAnswers], facts: Facts | None = None
-) -> OwnAgreement:
-    """Compute the agreement of one annotator with the others who answered the same items."""
-    shared = _shared_items(item for item in items if annotator in item.answers)
-    choices = []
-    for control, rated in _values_by_control(shared, _categories).items():
-        pairs = _pairs_of(annotator, rated)
-        observed = _mean([_observed_agreement(item) for item in pairs])
-        choices.append(OwnChoiceAgreement(control=control, observed=observed, kappa=_cohen(pairs)))
-    return OwnAgreement(
-        items=len(shared),
-        choices=tuple(choices),
-        texts=tuple(
-            _text_agreement(control, _pairs_of(annotator, written), facts)
-            for control, written in _values_by_control(shared, lambda answer: answer.texts).items()
-        ),
-    )
-
-
-def _shared_items(items: Iterable[ItemAnswers]) -> list[ItemAnswers]:
-    """Return the items with two or more answers, in the order of their ids."""
-    found = (item for item in items if len(item.answers) > 1)
-    return sorted(found, key=lambda item: item.entity_id)
 
 
 def _categories(answer: ReviewAnswer) -> dict[str, Category]:
@@ -354,28 +275,34 @@ def _values_by_control(
     return dict(sorted(found.items()))
 
 
-def _choice_agreement(control: str, rated: Sequence[Mapping[str, Category]]) -> ChoiceAgreement:
+def _choice_agreement(
+    control: str, rated: Sequence[Mapping[str, Category]], annotator: str | None
+) -> ChoiceAgreement:
+    pairs = _pairs_of(rated, annotator)
+    observed = _mean([fmean(one == other for one, other in of_item) for of_item in pairs])
+    if annotator is not None:
+        return ChoiceAgreement(control=control, observed=observed, cohen=_cohen(pairs))
     categories = [tuple(sorted(ratings.values())) for ratings in rated]
     return ChoiceAgreement(
         control=control,
-        observed=_mean([_observed_agreement(combinations(chosen, 2)) for chosen in categories]),
+        observed=observed,
         cohen=_cohen_of_two(rated),
         fleiss=_fleiss(categories),
         krippendorff=_krippendorff(categories),
     )
 
 
-def _pairs_of(annotator: str, items: Iterable[Mapping[str, P]]) -> list[tuple[tuple[P, P], ...]]:
-    """Return, per item, pairs of the annotator's value and each other annotator's value."""
+def _pairs_of(
+    items: Iterable[Mapping[str, P]], annotator: str | None
+) -> list[tuple[tuple[P, P], ...]]:
+    """Return the pairs of values of each item: all, or an annotator's with each other's."""
+    if annotator is None:
+        return [tuple(combinations(sorted(given.values()), 2)) for given in items]
     return [
         tuple((given[annotator], given[other]) for other in sorted(given) if other != annotator)
         for given in items
         if annotator in given
     ]
-
-
-def _observed_agreement(pairs: Iterable[tuple[Category, Category]]) -> float:
-    return fmean(one == other for one, other in pairs)
 
 
 def _cohen_of_two(rated: Sequence[Mapping[str, Category]]) -> Estimate:
@@ -392,14 +319,15 @@ def _cohen(items: Sequence[_Pairs]) -> Estimate:
     if problem := _undefined(len(items), kinds):
         return problem
     patterns, counts = _distinct(tuple(sorted(pairs)) for pairs in items)
-    tables = np.zeros((len(patterns), len(kinds), len(kinds)))
+    left, right = np.zeros((2, len(patterns), len(kinds)))
+    equal = np.zeros(len(patterns))
     for number, pairs in enumerate(patterns):
         for one, other in pairs:
-            tables[number, kinds[one], kinds[other]] += 1
-    left, right = tables.sum(axis=2), tables.sum(axis=1)
+            left[number, kinds[one]] += 1
+            right[number, kinds[other]] += 1
+            equal[number] += one == other
     if 1 in (np.count_nonzero(counts @ left), np.count_nonzero(counts @ right)):
         return Estimate(items=len(items), reason="one side always chose the same")
-    equal = tables.trace(axis1=1, axis2=2)
 
     def kappa(weights: FloatArray) -> FloatArray:
         lefts, rights = weights @ left, weights @ right
@@ -407,7 +335,7 @@ def _cohen(items: Sequence[_Pairs]) -> Estimate:
         expected = (lefts * rights).sum(axis=1) / pairs**2
         return ratio(weights @ equal / pairs - expected, 1 - expected)
 
-    return estimate(_over_all(counts, kappa), counts, kappa)
+    return estimate(counts, kappa)
 
 
 def _fleiss(items: Sequence[Sequence[Category]]) -> Estimate:
@@ -430,7 +358,7 @@ def _fleiss(items: Sequence[Sequence[Category]]) -> Estimate:
         expected = (shares**2).sum(axis=1)
         return ratio(weights @ equal / rated - expected, 1 - expected)
 
-    return estimate(_over_all(counts, kappa), counts, kappa)
+    return estimate(counts, kappa)
 
 
 def _krippendorff(items: Sequence[Sequence[Category]]) -> Estimate:
@@ -448,11 +376,7 @@ def _krippendorff(items: Sequence[Sequence[Category]]) -> Estimate:
         expected = (values**2 - (totals**2).sum(axis=1)) / (values - 1)
         return ratio(expected - weights @ unlike, expected)
 
-    return estimate(_over_all(counts, alpha), counts, alpha)
-
-
-def _over_all(counts: IntArray, statistic: Callable[[FloatArray], FloatArray]) -> float:
-    return float(statistic(counts[None].astype(np.float64))[0])
+    return estimate(counts, alpha)
 
 
 def _undefined(items: int, kinds: Mapping[Category, int]) -> Estimate | None:
@@ -468,7 +392,7 @@ def _numbered(categories: Iterable[Category]) -> dict[Category, int]:
     return {category: number for number, category in enumerate(dict.fromkeys(categories))}
 
 
-def _distinct(patterns: Iterable[P]) -> tuple[list[P], IntArray]:
+def _distinct(patterns: Iterable[K]) -> tuple[list[K], IntArray]:
     """Return the distinct patterns in order of occurrence, and the count of each."""
     counted = Counter(patterns)
     return list(counted), np.fromiter(counted.values(), dtype=np.int64, count=len(counted))
@@ -525,4 +449,4 @@ def _mean(values: Sequence[float]) -> Estimate:
     def mean(weights: FloatArray) -> FloatArray:
         return ratio(weights @ figures, weights.sum(axis=1))
 
-    return estimate(fmean(values), counts.astype(np.int64), mean)
+    return estimate(counts.astype(np.int64), mean)

@@ -36,6 +36,9 @@ class UnclearAnswer(Record):
     problem: str
 
 
+Parsed = ReviewAnswer | UnclearAnswer
+
+
 class QuarantinedAnswer(UnclearAnswer):
     """An annotation that never counts, because it is not by the assignee of the task."""
 

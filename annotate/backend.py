@@ -1,4 +1,4 @@
-"""The interface of a review server, and its implementation for Label Studio."""
+"""Label Studio as a review server: projects, tasks and annotations of one workspace."""
 
 import json
 import math
@@ -7,17 +7,16 @@ import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import count
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Annotated, Any, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
 import httpx
-from pydantic import BaseModel, SecretStr, ValidationError
+from pydantic import BaseModel, BeforeValidator, Field, SecretStr, ValidationError
 from pydantic.warnings import PydanticDeprecatedSince20
-from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_exponential
+from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_exponential
 
+from db.entities import pages
 from schemas.errors import ServiceError
-
-# The interface of a review server.
 
 MARKER = "loupe-queue:"
 """Prefix of the line in a project's description that names its queue and purpose."""
@@ -57,43 +56,71 @@ class NewTask(NamedTuple):
     predictions: list[dict[str, Any]]
 
 
-class RemoteAnnotation(NamedTuple):
-    """An annotation on the server; `cancelled` means that the task was skipped.
+def _seconds(lead_time: Any) -> float | None:
+    """Return the time that an answer took, if the value is valid."""
+    if isinstance(lead_time, bool) or not isinstance(lead_time, int | float):
+        return None
+    return float(lead_time) if math.isfinite(lead_time) and lead_time >= 0 else None
 
-    `user_id` is the last editor, `made_by` the named author. `result` is the unvalidated content
-    from the server; if it could not be parsed, `fault` says why and `result` is the raw text.
+
+class RemoteAnnotation(BaseModel, frozen=True, populate_by_name=True):
+    """An annotation on the server, without the e-mail address of its author.
+
+    `completed_by` is the named author, `updated_by` the last editor; `cancelled` means that the
+    task was skipped. `result` is the unvalidated content from the server; if it could not be
+    parsed, `fault` says why and `result` is the raw text.
     """
 
     id: int
-    user_id: int
-    result: Any
-    cancelled: bool
-    updated_at: datetime
-    lead_time_seconds: float | None
+    completed_by: int | None = None
+    updated_by: int | None = None
+    result: Annotated[Any, BeforeValidator(lambda result: [] if result is None else result)] = []
+    cancelled: bool | None = Field(default=False, alias="was_cancelled")
     created_at: datetime | None = None
-    made_by: int | None = None
+    updated_at: datetime
+    lead_time_seconds: Annotated[float | None, BeforeValidator(_seconds)] = Field(
+        default=None, alias="lead_time"
+    )
     fault: str = ""
 
+    @property
+    def user_id(self) -> int:
+        """The last editor."""
+        return self.updated_by or self.completed_by or 0
 
-class RemoteTask(NamedTuple):
+
+_OurText = Annotated[str, BeforeValidator(lambda text: text if isinstance(text, str) else "")]
+
+
+class TaskData(BaseModel, frozen=True):
+    """The part of a task's data that we read back: our key, and the id of the draft on its page."""
+
+    key: _OurText = ""
+    draft_id: _OurText = ""
+
+
+class RemoteTask(BaseModel, frozen=True):
     """A task on the server.
 
-    `key` is empty for foreign tasks; `drafts` counts unsubmitted answers; `updated_at` changes
-    whenever an annotation is created, changed or deleted; `opened_with` is the id of the model's
-    draft on its page.
+    The key of its data is empty for foreign tasks; `updated_at` changes whenever an annotation is
+    created, changed or deleted; `draft_exists` means that there are unsubmitted answers.
     """
 
     id: int
-    key: str
+    data: TaskData
     updated_at: datetime
     annotations: tuple[RemoteAnnotation, ...] = ()
-    drafts: int = 0
-    opened_with: str = ""
+    draft_exists: bool = False
+
+    @property
+    def key(self) -> str:
+        """Our key."""
+        return self.data.key
 
     @property
     def touched(self) -> bool:
         """Whether it has annotations or drafts."""
-        return bool(self.annotations or self.drafts)
+        return bool(self.annotations or self.draft_exists)
 
 
 class ProjectCounts(NamedTuple):
@@ -106,190 +133,23 @@ class ProjectCounts(NamedTuple):
     annotations: int
 
 
-class AnnotationBackend(Protocol):
-    """A workspace on a server where people answer review tasks, separate from all others.
+# The workspace of one account. Label Studio's SDK takes seconds to import, so it is used only to
+# validate labelling configurations.
 
-    Every call raises `ServiceError` if the server refuses, and `DeskUnavailableError` if it may or
-    may not have done the request: the caller checks the state before a retry. Read-only calls are
-    retried by the backend itself.
-    """
-
-    @property
-    def url(self) -> str:
-        """The current URL of the server."""
-        ...
-
-    @property
-    def server_name(self) -> str:
-        """The name of the server in the store, independent of its URL.
-
-        Together with it, a number identifies a user, project or task.
-        """
-        ...
-
-    def find_project(self, marker: str, known: int | None = None) -> int | None:
-        """Return the number of the project with that marker, or None.
-
-        If no project has the marker, because its description was edited, the result is `known` (the
-        number in the store), unless that project does not exist or has another marker.
-        """
-        ...
-
-    def ensure_project(self, spec: ProjectSpec, known: int | None = None) -> int:
-        """Return the number of the project, found as by `find_project`, created or updated."""
-        ...
-
-    def import_tasks(self, project_id: int, tasks: Sequence[NewTask]) -> list[int]:
-        """Add tasks and return their numbers, in order. Existing tasks are not searched for."""
-        ...
-
-    def count(self, project_id: int) -> ProjectCounts:
-        """Return the size of the project."""
-        ...
-
-    def list_tasks(
-        self, project_id: int, since: datetime | None = None, after: int = 0
-    ) -> Iterator[RemoteTask]:
-        """Return all tasks of a project in the order of their numbers.
-
-        An annotation that cannot be parsed does not affect the others.
-
-        Args:
-            project_id: the number of the project.
-            since: only tasks with an `updated_at` of then or later.
-            after: only tasks with a number above this one.
-        """
-        ...
-
-    def delete_tasks(self, project_id: int, task_ids: Iterable[int]) -> None:
-        """Delete tasks; missing ones are ignored."""
-        ...
-
-
-Desks = Callable[[str], AnnotationBackend]
-"""Returns the workspace of an assignee, by pseudonym; `SHARED` is the installation itself."""
-
-
-# Requests to Label Studio, with its errors as ours. Its SDK takes seconds to import, so it is used
-# only to validate labelling configurations.
-
+ModelT = TypeVar("ModelT", bound=BaseModel)
+BATCH = 1000
+"""Number of tasks per request: more are not faster, and a lost response costs more."""
 _UNAUTHORIZED = 401
 _SERVER_ERROR = 500
-
-
-class Connection:
-    """A Label Studio server, by its URL and a personal access token.
-
-    Raises `ServiceError` if the server refuses, and `DeskUnavailableError` if it may or may not
-    have done the request, each with one sentence that says what was not done.
-    """
-
-    def __init__(self, url: str, token: SecretStr, timeout_seconds: float) -> None:
-        self.url = url.rstrip("/")
-        parts = urlsplit(url)
-        is_local = parts.hostname in ("127.0.0.1", "localhost")
-        self._client = httpx.Client(
-            auth=_AccessToken(self, token),
-            timeout=timeout_seconds,
-            follow_redirects=True,
-            trust_env=not is_local,
-            # without certificates, which take long to load and are not used here
-            verify=ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-            if is_local and parts.scheme == "http"
-            else True,
-            limits=httpx.Limits(max_keepalive_connections=0),  # needs no closing
-        )
-
-    def get(self, path: str, parameters: Mapping[str, Any], what: str) -> bytes:
-        """Return the response to a GET of `path`, after up to three attempts."""
-        patiently = Retrying(
-            retry=retry_if_exception_type(DeskUnavailableError),
-            stop=stop_after_attempt(3),
-            wait=wait_exponential(multiplier=0.2, max=2),
-            reraise=True,
-        )
-        return patiently(self._request, "GET", path, parameters, what)
-
-    def send(
-        self,
-        method: str,
-        path: str,
-        body: Any,
-        what: str,
-        parameters: Mapping[str, Any] | None = None,
-    ) -> bytes:
-        """Return the response to a request that changes something; it is never retried."""
-        content = json.dumps(body, ensure_ascii=False).encode()
-        return self._request(method, path, parameters or {}, what, content)
-
-    def _request(
-        self,
-        method: str,
-        path: str,
-        parameters: Mapping[str, Any],
-        what: str,
-        content: bytes | None = None,
-    ) -> bytes:
-        headers = {} if content is None else {"Content-Type": "application/json"}
-        url = f"{self.url}/{path}"
-        try:
-            answer = self._client.request(
-                method, url, params=dict(parameters), content=content, headers=headers
-            )
-        except httpx.HTTPError as error:
-            why = f"{type(error).__name__}, {error}"
-            raise DeskUnavailableError(self.sentence(what, why)) from error
-        return self.accepted(answer, what)
-
-    def accepted(self, answer: httpx.Response, what: str) -> bytes:
-        """Return the content of a successful response."""
-        if answer.is_success:
-            return answer.content
-        kind = ServiceError if answer.status_code < _SERVER_ERROR else DeskUnavailableError
-        if answer.status_code == _SERVER_ERROR:
-            kind = DeskFaultError
-        why = f"status {answer.status_code}, it said {answer.text[:300]}"
-        raise kind(self.sentence(what, why))
-
-    def sentence(self, what: str, why: str) -> str:
-        """Return a sentence that Label Studio did not do the request, and why."""
-        return f"Label Studio at {self.url} did not {what}: {why}"
-
-
-class _AccessToken(httpx.Auth):
-    """Signs requests; a request with an expired token is sent again with a new one."""
-
-    requires_response_body = True
-
-    def __init__(self, connection: Connection, token: SecretStr) -> None:
-        self._connection = connection
-        self._token = token
-        self._access = ""
-
-    def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
-        """Yield the request, preceded by those for an access token."""
-        was_known = bool(self._access)
-        if not was_known:
-            self._access = self._read((yield self._refresh()))
-        request.headers["Authorization"] = f"Bearer {self._access}"
-        answer = yield request
-        if answer.status_code == _UNAUTHORIZED and was_known:
-            self._access = ""
-            self._access = self._read((yield self._refresh()))
-            request.headers["Authorization"] = f"Bearer {self._access}"
-            yield request
-
-    def _refresh(self) -> httpx.Request:
-        body = {"refresh": self._token.get_secret_value()}
-        return httpx.Request("POST", f"{self._connection.url}/api/token/refresh/", json=body)
-
-    def _read(self, answer: httpx.Response) -> str:
-        step = "accept its token"
-        try:
-            return str(json.loads(self._connection.accepted(answer, step))["access"])
-        except (ValueError, KeyError, TypeError) as error:
-            why = self._connection.sentence(step, "its answer has no token")
-            raise DeskUnavailableError(why) from error
+_TITLE_CHARACTERS = 50
+_FIRST_PIN = datetime(2000, 1, 1, tzinfo=UTC)
+_DATETIME = "%Y-%m-%dT%H:%M:%S.%fZ"
+# All other fields are left out (predictions above all), which makes a page five times as fast. The
+# field `drafts` would contain those of our own account only; `draft_exists` includes those of all
+# accounts. Annotations are limited to the same list of names.
+_TASK_FIELDS = "id,data,updated_at,draft_exists,annotations,completed_by,updated_by,was_cancelled"
+# Fields whose content may be invalid.
+_ANSWER_FIELDS = "created_at,result,lead_time"
 
 
 def parse_config(config: str) -> Any:
@@ -302,74 +162,58 @@ def parse_config(config: str) -> Any:
     return interface
 
 
-# Label Studio as a review server: the workspace of one account.
-
-ModelT = TypeVar("ModelT", bound=BaseModel)
-BATCH = 1000
-"""Number of tasks per request: more are not faster, and a lost response costs more."""
-_TITLE_CHARACTERS = 50
-_FIRST_PIN = datetime(2000, 1, 1, tzinfo=UTC)
-_DATETIME = "%Y-%m-%dT%H:%M:%S.%fZ"
-# All other fields are left out (predictions above all), which makes a page five times as fast. The
-# field `drafts` would contain those of our own account only; `draft_exists` includes those of all
-# accounts. Annotations are limited to the same list of names.
-_TASK_FIELDS = "id,data,updated_at,draft_exists,annotations,completed_by,updated_by,was_cancelled"
-# Fields whose content may be invalid.
-_ANSWER_FIELDS = "created_at,result,lead_time"
+def _refusal(url: str, what: str, why: str) -> str:
+    return f"Label Studio at {url} did not {what}: {why}"
 
 
-class _Annotation(BaseModel):
-    """The fields of Label Studio's annotation that we use, without the e-mail address."""
-
-    id: int
-    completed_by: int | None
-    updated_by: int | None = None
-    result: Any = None
-    was_cancelled: bool | None
-    created_at: datetime | None = None
-    updated_at: datetime
-    lead_time: Any = None
-
-    def remote(self) -> RemoteAnnotation:
-        """Return the annotation as a `RemoteAnnotation`."""
-        return RemoteAnnotation(
-            id=self.id,
-            user_id=self.updated_by or self.completed_by or 0,
-            result=[] if self.result is None else self.result,
-            cancelled=bool(self.was_cancelled),
-            updated_at=self.updated_at,
-            lead_time_seconds=_seconds(self.lead_time),
-            created_at=self.created_at,
-            made_by=self.completed_by,
-        )
+def _content(url: str, answer: httpx.Response, what: str) -> bytes:
+    """Return the content of a successful response."""
+    if answer.is_success:
+        return answer.content
+    kind = ServiceError if answer.status_code < _SERVER_ERROR else DeskUnavailableError
+    if answer.status_code == _SERVER_ERROR:
+        kind = DeskFaultError
+    raise kind(_refusal(url, what, f"status {answer.status_code}, it said {answer.text[:300]}"))
 
 
-class _Task(BaseModel):
-    """The fields of Label Studio's task that we use."""
+class _AccessToken(httpx.Auth):
+    """Signs requests; a request with an expired token is sent again with a new one."""
 
-    id: int
-    data: dict[str, Any]
-    updated_at: datetime
-    annotations: list[_Annotation]
-    draft_exists: bool
+    requires_response_body = True
 
-    def remote(self) -> RemoteTask:
-        """Return the task as a `RemoteTask`."""
-        key, draft = self.data.get("key"), self.data.get(OPENED_WITH)
-        return RemoteTask(
-            id=self.id,
-            key=key if isinstance(key, str) else "",
-            updated_at=self.updated_at,
-            annotations=tuple(annotation.remote() for annotation in self.annotations),
-            drafts=int(self.draft_exists),
-            opened_with=draft if isinstance(draft, str) else "",
-        )
+    def __init__(self, url: str, token: SecretStr) -> None:
+        self._url = url
+        self._token = token
+        self._access = ""
+
+    def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
+        """Yield the request, preceded by those for an access token."""
+        refresh = {"refresh": self._token.get_secret_value()}
+        was_known = True
+        while was_known:
+            was_known = bool(self._access)
+            if not was_known:
+                path = f"{self._url}/api/token/refresh/"
+                self._access = self._read((yield httpx.Request("POST", path, json=refresh)))
+            request.headers["Authorization"] = f"Bearer {self._access}"
+            answer = yield request
+            if answer.status_code != _UNAUTHORIZED:
+                return
+            self._access = ""
+
+    def _read(self, answer: httpx.Response) -> str:
+        step = "accept its token"
+        try:
+            return str(json.loads(_content(self._url, answer, step))["access"])
+        except (ValueError, KeyError, TypeError) as error:
+            why = _refusal(self._url, step, "its answer has no token")
+            raise DeskUnavailableError(why) from error
 
 
 class _TaskPage(BaseModel):
     """One page of a list of tasks; `total` counts the tasks of all pages."""
 
-    tasks: list[_Task]
+    tasks: list[RemoteTask]
     total: int
 
 
@@ -400,34 +244,48 @@ class _Counts(BaseModel):
 
 
 class LabelStudioDesk:
-    """The workspace of an account on Label Studio, by its URL and a personal access token.
+    """A workspace in which people answer review tasks, separate from all others.
 
-    Without a `server_name`, the server is identified by its URL.
+    It is that of an account on Label Studio, by its current `url` and a personal access token.
+    Together with the `server_name` (by default the URL), a number identifies a user, project or
+    task.
+
+    Every method raises `ServiceError` if the server refuses, and `DeskUnavailableError` if it may
+    or may not have done the request: the caller checks the state before a retry. Read-only calls
+    are retried here. The error is one sentence that says what was not done.
     """
 
     def __init__(
         self, url: str, token: SecretStr, timeout_seconds: float = 60.0, server_name: str = ""
     ) -> None:
-        self._connection = Connection(url, token, timeout_seconds)
-        self._server_name = server_name
-
-    @property
-    def url(self) -> str:
-        """The URL of this Label Studio."""
-        return self._connection.url
-
-    @property
-    def server_name(self) -> str:
-        """The name of the server in the store."""
-        return self._server_name or self._connection.url
+        self.url = url.rstrip("/")
+        self.server_name = server_name or self.url
+        parts = urlsplit(url)
+        is_local = parts.hostname in ("127.0.0.1", "localhost")
+        self._client = httpx.Client(
+            base_url=self.url,
+            auth=_AccessToken(self.url, token),
+            timeout=timeout_seconds,
+            follow_redirects=True,
+            trust_env=not is_local,
+            # without certificates, which take long to load and are not used here
+            verify=ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+            if is_local and parts.scheme == "http"
+            else True,
+            limits=httpx.Limits(max_keepalive_connections=0),  # needs no closing
+        )
 
     def find_project(self, marker: str, known: int | None = None) -> int | None:
-        """Return the oldest project with the marker; else `known`, if it has no other marker."""
+        """Return the number of the oldest project with that marker, or None.
+
+        If no project has the marker, because its description was edited, the result is `known` (the
+        number in the store), unless that project does not exist or has another marker.
+        """
         project = self._find_project(marker, ("description",), known)
         return None if project is None else project.id
 
     def ensure_project(self, spec: ProjectSpec, known: int | None = None) -> int:
-        """Return the project, created or updated.
+        """Return the number of the project, found as by `find_project`, created or updated.
 
         Raises:
             ServiceError: Label Studio refuses the interface, for instance because existing
@@ -441,15 +299,28 @@ class LabelStudioDesk:
             name: value for name, value in settings.items() if _differs(project, name, value)
         }
         if changed:
-            path, what = f"api/projects/{project.id}", f"bring project {project.id} up to date"
-            self._connection.send("PATCH", path, changed, what)
+            what = f"bring project {project.id} up to date"
+            self._request("PATCH", f"api/projects/{project.id}", what, json=changed)
         return project.id
 
     def import_tasks(self, project_id: int, tasks: Sequence[NewTask]) -> list[int]:
-        """Add tasks in batches of at most 1,000; a batch is added completely or not at all."""
+        """Add tasks and return their numbers, in order. Existing tasks are not searched for.
+
+        A batch of at most 1,000 is added completely or not at all.
+        """
+        path, parameters = f"api/projects/{project_id}/import", {"return_task_ids": "true"}
         numbers: list[int] = []
-        for start in range(0, len(tasks), BATCH):
-            numbers += self._import_batch(project_id, tasks[start : start + BATCH])
+        for batch in pages(tasks, BATCH):
+            body = [{"data": task.data, "predictions": task.predictions} for task in batch]
+            what = f"import {len(batch)} tasks"
+            answer = self._request("POST", path, what, json=body, params=parameters)
+            found = self._parsed(_Imported, answer, what).task_ids
+            if len(found) != len(batch):
+                raise DeskUnavailableError(
+                    f"Label Studio at {self.url} returned {len(found)} numbers for {len(batch)} "
+                    "tasks"
+                )
+            numbers += found
         return numbers
 
     def count(self, project_id: int) -> ProjectCounts:
@@ -463,27 +334,33 @@ class LabelStudioDesk:
     def list_tasks(
         self, project_id: int, since: datetime | None = None, after: int = 0
     ) -> Iterator[RemoteTask]:
-        """Return the tasks of a project, by number; with `since`, those changed then or later.
+        """Return the tasks of a project in the order of their numbers.
 
         Pages start after the last number instead of at an offset, so that tasks deleted meanwhile
         do not hide others, and each page is checked against its total. A page that cannot be parsed
         is read in smaller pages, down to a single task, whose annotations are then read one by one.
+
+        Args:
+            project_id: the number of the project.
+            since: only tasks with an `updated_at` of then or later.
+            after: only tasks with a number above this one.
         """
         size = BATCH
         while True:
             try:
-                page = self._page_of_tasks(project_id, after, since, size)
-                tasks = [task.remote() for task in page.tasks]
+                page = self._page_of_tasks(project_id, after, since, size, _ANSWER_FIELDS)
             except DeskFaultError:
                 if size > 1:
                     size //= 10
                     continue
-                page = self._page_of_tasks(project_id, after, since, size, answers=False)
-                tasks = [
-                    task._replace(annotations=tuple(map(self._alone, task.annotations)))
-                    for task in (one.remote() for one in page.tasks)
+                page = self._page_of_tasks(project_id, after, since, size)
+                page.tasks = [
+                    task.model_copy(
+                        update={"annotations": tuple(map(self._alone, task.annotations))}
+                    )
+                    for task in page.tasks
                 ]
-            yield from tasks
+            yield from page.tasks
             size = min(BATCH, size * 10)
             if len(page.tasks) == page.total:
                 return
@@ -496,16 +373,11 @@ class LabelStudioDesk:
 
     def delete_tasks(self, project_id: int, task_ids: Iterable[int]) -> None:
         """Delete tasks of the project; missing ones are ignored."""
-        numbers = list(task_ids)
-        for start in range(0, len(numbers), BATCH):
-            batch = numbers[start : start + BATCH]  # never empty: an empty list selects all tasks
-            self._connection.send(
-                "POST",
-                "api/dm/actions/",
-                {"selectedItems": {"all": False, "included": batch}},
-                f"delete {len(batch)} tasks of project {project_id}",
-                {"id": "delete_tasks", "project": project_id},
-            )
+        parameters = {"id": "delete_tasks", "project": project_id}
+        for batch in pages(task_ids, BATCH):  # an empty list selects all tasks
+            what = f"delete {len(batch)} tasks of project {project_id}"
+            body = {"selectedItems": {"all": False, "included": batch}}
+            self._request("POST", "api/dm/actions/", what, json=body, params=parameters)
 
     def _find_project(
         self, marker: str, fields: Iterable[str], known: int | None = None
@@ -531,48 +403,28 @@ class LabelStudioDesk:
     def _create_project(self, spec: ProjectSpec, settings: dict[str, Any]) -> int:
         what = f"create the project {spec.title!r}"
         try:
-            return self._parsed(
-                _Created, self._connection.send("POST", "api/projects/", settings, what), what
-            ).id
+            answer = self._request("POST", "api/projects/", what, json=settings)
+            return self._parsed(_Created, answer, what).id
         except DeskUnavailableError:
             project = self._find_project(spec.marker, ("description",))  # created nevertheless?
             if project is None:
                 raise
             return project.id
 
-    def _import_batch(self, project_id: int, tasks: Sequence[NewTask]) -> list[int]:
-        what = f"import {len(tasks)} tasks"
-        body = [{"data": task.data, "predictions": task.predictions} for task in tasks]
-        answer = self._connection.send(
-            "POST", f"api/projects/{project_id}/import", body, what, {"return_task_ids": "true"}
-        )
-        numbers = self._parsed(_Imported, answer, what).task_ids
-        if len(numbers) != len(tasks):
-            raise DeskUnavailableError(
-                f"Label Studio at {self.url} returned {len(numbers)} numbers for {len(tasks)} tasks"
-            )
-        return numbers
-
     def _alone(self, annotation: RemoteAnnotation) -> RemoteAnnotation:
         what = f"show annotation {annotation.id}"
         text = ""
         try:
-            answer = self._connection.get(f"api/annotations/{annotation.id}/", {}, what)
+            answer = self._get(f"api/annotations/{annotation.id}/", {}, what)
             text = answer.decode("utf-8", "backslashreplace")
-            return self._parsed(_Annotation, answer, what).remote()
+            return self._parsed(RemoteAnnotation, answer, what)
         except ServiceError as error:
             if isinstance(error, DeskUnavailableError) and not isinstance(error, DeskFaultError):
                 raise  # not about this annotation
-            return annotation._replace(result=text, fault=str(error))
+            return annotation.model_copy(update={"result": text, "fault": str(error)})
 
     def _page_of_tasks(
-        self,
-        project_id: int,
-        after: int,
-        since: datetime | None,
-        size: int,
-        *,
-        answers: bool = True,
+        self, project_id: int, after: int, since: datetime | None, size: int, *more_fields: str
     ) -> _TaskPage:
         conditions = [_condition("id", "greater", "Number", after)]
         if since is not None:
@@ -588,14 +440,14 @@ class LabelStudioDesk:
             "page": 1,
             "page_size": size,
             "fields": "all",
-            "include": f"{_TASK_FIELDS},{_ANSWER_FIELDS}" if answers else _TASK_FIELDS,
+            "include": ",".join((_TASK_FIELDS, *more_fields)),
             "resolve_uri": "false",
         }
         what = f"list the tasks of project {project_id}"
         return self._read(_TaskPage, "api/tasks/", parameters, what)
 
     def _read(self, kind: type[ModelT], path: str, parameters: dict[str, Any], what: str) -> ModelT:
-        return self._parsed(kind, self._connection.get(path, parameters, what), what)
+        return self._parsed(kind, self._get(path, parameters, what), what)
 
     def _parsed(self, kind: type[ModelT], body: bytes, what: str) -> ModelT:
         """Parse a response with our own models, which are faster than those of the SDK."""
@@ -608,12 +460,23 @@ class LabelStudioDesk:
                 f"{problem['msg']} at {problem['loc']}"
             ) from error
 
+    @retry(
+        retry=retry_if_exception_type(DeskUnavailableError),
+        stop=stop_after_attempt(3),
+        wait=wait_exponential(multiplier=0.2, max=2),
+        reraise=True,
+    )
+    def _get(self, path: str, parameters: Mapping[str, Any], what: str) -> bytes:
+        return self._request("GET", path, what, params=parameters)
 
-def _seconds(lead_time: Any) -> float | None:
-    """Return the time that an answer took, if the value is valid."""
-    if isinstance(lead_time, bool) or not isinstance(lead_time, int | float):
-        return None
-    return float(lead_time) if math.isfinite(lead_time) and lead_time >= 0 else None
+    def _request(self, method: str, path: str, what: str, **options: Any) -> bytes:
+        """Return the response to a request; one that changes something is never retried."""
+        try:
+            answer = self._client.request(method, path, **options)
+        except httpx.HTTPError as error:
+            why = f"{type(error).__name__}, {error}"
+            raise DeskUnavailableError(_refusal(self.url, what, why)) from error
+        return _content(self.url, answer, what)
 
 
 def _condition(field: str, operator: str, kind: str, value: Any) -> dict[str, Any]:
@@ -645,3 +508,7 @@ def _differs(project: _Project, name: str, value: Any) -> bool:
     if isinstance(there, str):
         return there.strip() != str(value).strip()
     return bool(there != value)
+
+
+Desks = Callable[[str], LabelStudioDesk]
+"""Returns the workspace of an assignee, by pseudonym; `SHARED` is the installation itself."""

@@ -5,6 +5,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
+from statistics import fmean
 from typing import Any, NamedTuple
 
 from pydantic import ValidationError
@@ -67,18 +68,6 @@ def gold_in_batch(
     return max(0, min(wanted, math.ceil(2 * rate * size), size - 1, left))
 
 
-class Accuracy(NamedTuple):
-    """The number of answered gold items, and of correct answers."""
-
-    correct: int
-    total: int
-
-    @property
-    def share(self) -> float:
-        """The share of correct answers, 0 to 1; 1 without answers."""
-        return self.correct / self.total if self.total else 1.0
-
-
 def mix(
     assignments: Iterable[Assignment],
     gold: Collection[str],
@@ -138,12 +127,6 @@ def _gold_count(rate: float, name: str, seen: Seen, seed: str, ordinary: int) ->
 
 def _digest(what: str, seed: str, name: str, subject: str) -> str:
     return digest_of("gold", what, seed, name, subject)
-
-
-def accuracy(checks: Sequence[StoredCheck], window: int) -> Accuracy:
-    """Compute the accuracy over the `window` newest of `checks`, which come newest first."""
-    newest = checks[:window]
-    return Accuracy(sum(check.correct for check in newest), len(newest))
 
 
 # Sources of gold items: answers of an adjudicator, or a file of known answers.
@@ -356,10 +339,14 @@ def qualification_round(
     return [Assignment(entity_id, name, gold=True) for entity_id in chosen]
 
 
-def drift(checks: Sequence[StoredCheck], rule: Rule) -> Accuracy | None:
-    """Return the accuracy in an annotator's checks, newest first, if it breaks the rule."""
-    found = accuracy(checks, rule.window)
-    return None if found.total < rule.least or found.share >= rule.floor else found
+def drift(checks: Sequence[StoredCheck], rule: Rule) -> tuple[int, int] | None:
+    """Return how many of an annotator's newest answers are right, if they break the rule.
+
+    `checks` come newest first; the second number is that of all newest answers.
+    """
+    newest = [check.correct for check in checks[: rule.window]]
+    is_kept = len(newest) < rule.least or fmean(newest) >= rule.floor
+    return None if is_kept else (sum(newest), len(newest))
 
 
 def unreviewed_answers(

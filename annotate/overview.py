@@ -13,7 +13,13 @@ from annotate.agreement import Facts, Share
 from annotate.gold import answers_to_qualify
 from annotate.planning import people_of, too_little_gold
 from annotate.queues import SHARED, Queue
-from annotate.statistics import AnnotatorStatistics, QueueStatistics, queue_statistics, timesheet
+from annotate.statistics import (
+    AnnotatorStatistics,
+    LeadTime,
+    QueueStatistics,
+    queue_statistics,
+    timesheet,
+)
 from db.calls import cost_rows
 from db.gold import IN_FORCE, gold_items
 from db.review_audits import TaskCount, task_counts
@@ -38,74 +44,32 @@ _Name = Callable[[str], str]
 _Kind = Literal["fast", "accepts_all", "disagrees", "gold", "drift", "gold_drift"]
 
 
-class Blocked(Record):
-    """What a build waits for in a queue; `people` must act, by pseudonym ("" is Loupe's account).
+class Remark(Record):
+    """A sentence about a queue; its figures are those in `Overview.queues`.
 
-    `conflicts` wait for an adjudicator, `unanswered` for answers of their assignees, `waiting` are
-    not assigned yet; together they are the undecided ones of `items`.
-    """
-
-    dataset: str
-    queue: str
-    conflicts: int
-    unanswered: int
-    waiting: int
-    items: int
-    people: tuple[str, ...]
-    sentence: str
-
-
-class Problem(Record):
-    """Why a queue cannot continue, that no one works on it, or who is suspended; and what to do.
-
-    `queue` is empty if somebody is suspended from several queues.
+    Attributes:
+        queue: the queue; empty for several.
+        sentence: the remark in words.
+        people: the pseudonyms of those that it is about, or who must act ("" is Loupe's account).
+        kind: the rule that found an annotator to differ from the others.
     """
 
     queue: str
     sentence: str
-
-
-class Finding(Record):
-    """A figure of an annotator that differs from the figure it is compared with.
-
-    `value` is over `of` answers, pairs or gold items, `compared` over `compared_of` of them: those
-    of the others or, for a drift, the annotator's own earlier ones. Times are medians in seconds,
-    everything else shares from 0 to 1.
-    """
-
-    queue: str
-    annotator: str
-    kind: _Kind
-    value: float
-    of: int
-    compared: float
-    compared_of: int
-    sentence: str
-
-
-class Compared(Record):
-    """How many of the `people` of a queue have enough answers to be compared with the others."""
-
-    queue: str
-    people: int
-    compared: int
-    sentence: str
+    people: tuple[str, ...] = ()
+    kind: _Kind | None = None
 
 
 class WorkLeft(Record):
     """The work left in a queue; `queue` is empty for all queues together.
 
-    `hours` is `answers` at the queue's median time (over `timed` answers), `days` at the pace of
-    the last days (`per_day`), `cost` is `hours` at the given hourly rate. None: not known.
+    `hours` is `answers` at the queue's median time, `cost` is `hours` at the given hourly rate;
+    None: not known.
     """
 
     queue: str
     answers: int
-    median_seconds: float | None = None
-    timed: int = 0
     hours: float | None = None
-    per_day: float | None = None
-    days: float | None = None
     cost: float | None = None
     sentence: str
 
@@ -131,13 +95,26 @@ class AcceptedCost(Record):
 
 
 class Overview(Record):
-    """The state of all queues at `at`: the sections of the overview, then its figures."""
+    """The state of all queues at `at`: the sections of the overview, then its figures.
+
+    Attributes:
+        at: the time.
+        blocked: what each build waits for.
+        problems: why a queue cannot continue, that no one works on it, or who is suspended; and
+            what to do.
+        findings: figures of annotators that differ from those of the others or, for a drift, from
+            their own earlier ones.
+        compared: how many people of each queue have enough answers to be compared.
+        left: the work left.
+        costs: what accepted items cost so far.
+        queues: the statistics of the queues.
+    """
 
     at: datetime
-    blocked: tuple[Blocked, ...]
-    problems: tuple[Problem, ...]
-    findings: tuple[Finding, ...]
-    compared: tuple[Compared, ...]
+    blocked: tuple[Remark, ...]
+    problems: tuple[Remark, ...]
+    findings: tuple[Remark, ...]
+    compared: tuple[Remark, ...]
     left: tuple[WorkLeft, ...]
     costs: tuple[AcceptedCost, ...]
     queues: tuple[QueueStatistics, ...]
@@ -174,11 +151,11 @@ def overview(
     return Overview(
         at=now,
         blocked=tuple(
-            _blocked(queue, one, counts, name) for queue, one, counts in each if _undecided(one)
+            _blocked(queue, one, counts, name) for queue, one, counts in each if one.items.undecided
         ),
         problems=(
             *(
-                Problem(queue=queue.name, sentence=f"{queue.name}: {sentence}")
+                Remark(queue=queue.name, sentence=f"{queue.name}: {sentence}")
                 for queue, one, counts in each
                 for sentence in _problems(store, queue, one, counts, name)
             ),
@@ -200,43 +177,27 @@ def overview(
 # What blocks a build.
 
 
-def _undecided(one: QueueStatistics) -> int:
+def _blocked(queue: Queue, one: QueueStatistics, tasks: Sequence[TaskCount], name: _Name) -> Remark:
+    """Return what a build waits for."""
     items = one.items
-    return items.waiting + items.open + items.answered + items.conflicting
-
-
-def _blocked(
-    queue: Queue,
-    one: QueueStatistics,
-    tasks: Sequence[TaskCount],
-    name: _Name,
-) -> Blocked:
-    items = one.items
-    unanswered = items.open + items.answered
     settling, answering = (_holders(one, tasks, purpose) for purpose in ("adjudication", "review"))
     parts = []
     if items.conflicting:
         parts.append(f"{many(items.conflicting, 'conflict')} ({_listed(settling, name)})")
-    if unanswered:
+    if unanswered := items.open + items.answered:
         parts.append(f"{many(unanswered, 'item')} to answer ({_listed(answering, name)})")
     if items.waiting:
         how = f"loupe queue push {queue.name}"
         if queue.batch_size and answering:
             how = "they follow in batches"
         parts.append(f"{many(items.waiting, 'item')} not given out ({how})")
-    total = _undecided(one) + items.decided
     step = queue.name.removeprefix(f"{queue.dataset}-")
-    return Blocked(
-        dataset=queue.dataset,
+    return Remark(
         queue=queue.name,
-        conflicts=items.conflicting,
-        unanswered=unanswered,
-        waiting=items.waiting,
-        items=total,
         people=tuple(dict.fromkeys((*settling, *answering))),
         sentence=(
             f"{queue.dataset} waits in {step} for {', '.join(parts)}; "
-            f"{items.decided:,} of {total:,} are decided"
+            f"{items.decided:,} of {items.undecided + items.decided:,} are decided"
         ),
     )
 
@@ -270,7 +231,7 @@ def _problems(
             f"{many(quarantined, 'answer')} by another person than the assignee: see "
             f"loupe queue stats {queue.name}, then loupe queue discard"
         )
-    if not _undecided(one):
+    if not one.items.undecided:
         return
     yield from _too_few(store, queue, one, name)
     waiting = [task for task in tasks if task.state in WAITING and task.purpose != "audit"]
@@ -319,11 +280,11 @@ def _too_few(store: Store, queue: Queue, one: QueueStatistics, name: _Name) -> I
     yield f"{who} eligible for overlap {queue.overlap}: {advice}"
 
 
-def _suspensions(found: Sequence[QueueStatistics], name: _Name) -> Iterator[Problem]:
+def _suspensions(found: Sequence[QueueStatistics], name: _Name) -> Iterator[Remark]:
     """Return who is suspended from queues with work left, and why."""
     suspended: dict[str, dict[str, str]] = {}
-    for one in filter(_undecided, found):
-        for revoked in one.returns:
+    for one in found:
+        for revoked in one.returns if one.items.undecided else ():
             if revoked.state == IN_FORCE:
                 right = round(revoked.accuracy * revoked.gold_answers)
                 suspended.setdefault(revoked.annotator, {})[one.queue] = (
@@ -331,8 +292,9 @@ def _suspensions(found: Sequence[QueueStatistics], name: _Name) -> Iterator[Prob
                 )
     for person, queues in suspended.items():
         queue = next(iter(queues)) if len(queues) == 1 else ""
-        yield Problem(
+        yield Remark(
             queue=queue,
+            people=(person,),
             sentence=(
                 f"{name(person)} is suspended from {', '.join(queues.values())}: loupe annotator "
                 f"report NAME, then loupe annotator reinstate NAME {queue or 'QUEUE'}"
@@ -350,46 +312,9 @@ def _idle_days(one: QueueStatistics, waiting: Sequence[TaskCount]) -> int:
 
 # Annotators whose answers differ.
 
-
-def _findings(queue: str, person: AnnotatorStatistics, who: str) -> Iterator[Finding]:
-    """Return differences too large, over too many answers, to be likely by chance."""
-    yield from _fast(queue, person, who)
-    accepted, pairs, gold = person.work.verdicts.accepted, person.pairs, person.gold
-    others = person.others
-    accepts_all = (accepted.value or 0) >= _ACCEPTS_ALL and _is_less(others.accepted, accepted)
-    alone = _is_less(pairs.newest, others.agreed_meanwhile, _LEAST_MEANWHILE)
-    comparisons: tuple[tuple[_Kind, bool, tuple[Share, ...]], ...] = (
-        ("accepts_all", accepts_all, (accepted, others.accepted)),
-        ("disagrees", _is_less(pairs.agreed, others.agreed), (pairs.agreed, others.agreed)),
-        ("gold", _is_less(gold.accuracy, others.gold, _LEAST_GOLD), (gold.accuracy, others.gold)),
-        (
-            "drift",
-            alone and _is_less(pairs.newest, pairs.earlier),
-            (pairs.newest, pairs.earlier, others.agreed_meanwhile),
-        ),
-        (
-            "gold_drift",
-            _is_less(gold.newest, gold.earlier, _LEAST_GOLD),
-            (gold.newest, gold.earlier),
-        ),
-    )
-    for kind, differs, shares in comparisons:
-        if differs:
-            said = [f"{100 * (one.value or 0):.0f} % of {one.of:,}" for one in shares]
-            own, compared = shares[:2]
-            yield Finding(
-                queue=queue,
-                annotator=person.annotator,
-                kind=kind,
-                value=own.value or 0.0,
-                of=own.of,
-                compared=compared.value or 0.0,
-                compared_of=compared.of,
-                sentence=f"{queue}: {who} {_SENTENCES[kind].format(*said)}",
-            )
-
-
-_SENTENCES = {
+_SENTENCES: dict[_Kind, str] = {
+    "fast": "takes {0.median_seconds:.0f} s for an answer (median of {0.known:,}); "
+    "the others {1.median_seconds:.0f} s (median of {1.known:,})",
     "accepts_all": "accepts {} answers; the others {} answers",
     "disagrees": "agrees with the others in {} pairs of answers; "
     "the others among themselves in {} pairs",
@@ -399,30 +324,38 @@ _SENTENCES = {
     "gold_drift": "is less often right than before: in {} newest gold answers, "
     "earlier in {} gold answers",
 }
-"""The sentence of a finding, with the shares that it compares."""
+"""The sentence of each finding, with the figures that it compares."""
 
 
-def _fast(queue: str, person: AnnotatorStatistics, who: str) -> Iterator[Finding]:
-    own, others = person.work.lead_time, person.others.lead_time
-    median, compared = own.median_seconds, others.median_seconds
-    if min(own.known, others.known) < LEAST_ANSWERS:
-        return
-    if own.high is None or median is None or compared is None:
-        return
-    if own.high < _FAST * compared:
-        yield Finding(
-            queue=queue,
-            annotator=person.annotator,
-            kind="fast",
-            value=median,
-            of=own.known,
-            compared=compared,
-            compared_of=others.known,
-            sentence=(
-                f"{queue}: {who} takes {median:.0f} s for an answer (median of {own.known:,}); the "
-                f"others {compared:.0f} s (median of {others.known:,})"
-            ),
-        )
+def _findings(queue: str, person: AnnotatorStatistics, who: str) -> Iterator[Remark]:
+    """Return differences too large, over too many answers, to be likely by chance."""
+    times, accepted = person.work.lead_time, person.work.verdicts.accepted
+    pairs, gold, others = person.pairs, person.gold, person.others
+    accepts_all = (accepted.value or 0) >= _ACCEPTS_ALL and _is_less(others.accepted, accepted)
+    alone = _is_less(pairs.newest, others.agreed_meanwhile, _LEAST_MEANWHILE)
+    drifts = alone and _is_less(pairs.newest, pairs.earlier)
+    comparisons: dict[_Kind, tuple[bool, tuple[LeadTime | Share, ...]]] = {
+        "fast": (_is_fast(times, others.lead_time), (times, others.lead_time)),
+        "accepts_all": (accepts_all, (accepted, others.accepted)),
+        "disagrees": (_is_less(pairs.agreed, others.agreed), (pairs.agreed, others.agreed)),
+        "gold": (_is_less(gold.accuracy, others.gold, _LEAST_GOLD), (gold.accuracy, others.gold)),
+        "drift": (drifts, (pairs.newest, pairs.earlier, others.agreed_meanwhile)),
+        "gold_drift": (
+            _is_less(gold.newest, gold.earlier, _LEAST_GOLD),
+            (gold.newest, gold.earlier),
+        ),
+    }
+    for kind, (differs, figures) in comparisons.items():
+        if differs:
+            sentence = f"{queue}: {who} {_SENTENCES[kind].format(*figures)}"
+            yield Remark(queue=queue, people=(person.annotator,), kind=kind, sentence=sentence)
+
+
+def _is_fast(own: LeadTime, others: LeadTime) -> bool:
+    """Return whether the interval of a median is below half of the others' median."""
+    if min(own.known, others.known) < LEAST_ANSWERS or own.high is None:
+        return False
+    return own.high < _FAST * (others.median_seconds or 0.0)
 
 
 def _is_less(one: Share, other: Share, least: int = LEAST_ANSWERS) -> bool:
@@ -436,18 +369,13 @@ def _is_less(one: Share, other: Share, least: int = LEAST_ANSWERS) -> bool:
     return one.high < other.low and difference >= _LEAST_DIFFERENCE
 
 
-def _compared(one: QueueStatistics) -> Compared:
-    people = [person for person in one.annotators if person.work.answers]
-    enough = sum(
-        min(person.work.answers, one.work.answers - person.work.answers) >= LEAST_ANSWERS
-        for person in people
-    )
-    return Compared(
+def _compared(one: QueueStatistics) -> Remark:
+    answers = [person.work.answers for person in one.annotators if person.work.answers]
+    enough = sum(min(own, one.work.answers - own) >= LEAST_ANSWERS for own in answers)
+    return Remark(
         queue=one.queue,
-        people=len(people),
-        compared=enough,
         sentence=(
-            f"{one.queue}: {enough} of {many(len(people), 'annotator')} compared; "
+            f"{one.queue}: {enough} of {many(len(answers), 'annotator')} compared; "
             f"both sides need {LEAST_ANSWERS} answers"
         ),
     )
@@ -458,50 +386,42 @@ def _compared(one: QueueStatistics) -> Compared:
 
 def _work_left(one: QueueStatistics, hourly_rate: float | None) -> WorkLeft:
     time, plan = one.work.lead_time, one.forecast
-    hours = None
+    work, hours = many(plan.answers_needed, "answer"), None
+    parts = [f"{work}, no answer times are known"]
     if time.median_seconds is not None:
         hours = plan.answers_needed * time.median_seconds / 3600
-    days = plan.answers_needed / plan.per_day if plan.per_day else None
-    cost = _cost(hours, hourly_rate)
-    work = many(plan.answers_needed, "answer")
-    parts = [f"{work}, no answer times are known"]
-    if hours is not None:
         taken = f"{time.median_seconds:.0f} s (median of {time.known:,})"
         parts = [f"{work} × {taken} = {_duration(hours)}"]
-    if plan.per_day and days is not None:
+    if plan.per_day:
+        days = plan.answers_needed / plan.per_day
         pace = f"{plan.per_day:,.1f} answers a day, as in the last {many(plan.days, 'day')}"
         parts.append(f"{days:,.0f} days at {pace}")
-    if cost is not None:
-        parts.append(f"{cost:,.2f} at {hourly_rate:,.2f} an hour")
-    return WorkLeft(
-        queue=one.queue,
-        answers=plan.answers_needed,
-        median_seconds=time.median_seconds,
-        timed=time.known,
-        hours=hours,
-        per_day=plan.per_day,
-        days=days,
-        cost=cost,
-        sentence=f"{one.queue}: {'; '.join(parts)}",
-    )
+    return _priced(one.queue, plan.answers_needed, hours, hourly_rate, parts)
 
 
 def _total(left: Sequence[WorkLeft], hourly_rate: float | None) -> WorkLeft:
     """Return the total of all queues: hours and costs of those with known times."""
     known = [one.hours for one in left if one.hours is not None]
-    hours = sum(known) if known else None
-    cost = _cost(hours, hourly_rate)
-    answers = sum(one.answers for one in left)
+    answers, hours = sum(one.answers for one in left), None
     parts = [many(answers, "answer")]
-    if hours is not None:
+    if known:
+        hours = sum(known)
         without = len(left) - len(known)
         some = f", {many(without, 'queue')} without times left out" if without else ""
         parts.append(f"{_duration(hours)}{some}")
-    if cost is not None:
-        parts.append(f"{cost:,.2f} at {hourly_rate:,.2f} an hour")
-    return WorkLeft(
-        queue="", answers=answers, hours=hours, cost=cost, sentence=f"all: {'; '.join(parts)}"
-    )
+    return _priced("", answers, hours, hourly_rate, parts)
+
+
+def _priced(
+    queue: str, answers: int, hours: float | None, hourly_rate: float | None, parts: Sequence[str]
+) -> WorkLeft:
+    """Return the work left with its cost, and `parts` as its sentence."""
+    cost = None
+    if hours is not None and hourly_rate is not None:
+        cost = hours * hourly_rate
+        parts = [*parts, f"{cost:,.2f} at {hourly_rate:,.2f} an hour"]
+    sentence = f"{queue or 'all'}: {'; '.join(parts)}"
+    return WorkLeft(queue=queue, answers=answers, hours=hours, cost=cost, sentence=sentence)
 
 
 def _accepted_cost(store: Store, queue: Queue) -> AcceptedCost | None:
@@ -544,7 +464,3 @@ def _accepted_cost(store: Store, queue: Queue) -> AcceptedCost | None:
 
 def _duration(hours: float) -> str:
     return f"{hours:,.1f} hours" if hours >= 0.5 else many(math.ceil(60 * hours), "minute")
-
-
-def _cost(hours: float | None, hourly_rate: float | None) -> float | None:
-    return None if hours is None or hourly_rate is None else hours * hourly_rate

@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
-from annotate.backend import MARKER, AnnotationBackend, Desks, ProjectSpec, RemoteTask
+from annotate.backend import MARKER, Desks, LabelStudioDesk, ProjectSpec, RemoteTask
 from annotate.interfaces.page import adjudication_config, adjudication_instructions
 from annotate.interfaces.registry import interface_of
 from annotate.queues import Queue
@@ -68,7 +68,7 @@ class Standing(NamedTuple):
 
 
 def settle(
-    store: Store, desk: AnnotationBackend, project_id: int, stored: Mapping[str, StoredTask]
+    store: Store, desk: LabelStudioDesk, project_id: int, stored: Mapping[str, StoredTask]
 ) -> Standing:
     """List a project's tasks, record the places of ours, and remove surplus ones.
 
@@ -136,7 +136,7 @@ def erase(store: Store, desks: Desks, tasks: Iterable[StoredTask]) -> int:
 
 def _delete_by_keys(
     store: Store,
-    desk: AnnotationBackend,
+    desk: LabelStudioDesk,
     server: str,
     queue: str,
     seat: Seat,

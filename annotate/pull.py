@@ -6,11 +6,10 @@ project contains less than before (tasks were deleted, or a backup was restored)
 again.
 """
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
-from annotate.backend import AnnotationBackend, Desks, RemoteTask
+from annotate.backend import Desks, LabelStudioDesk, RemoteTask
 from annotate.projects import Seat, find_project, settle
 from annotate.queues import SHARED, Queue
 from annotate.received import Notice, Reader, Reading
@@ -34,7 +33,6 @@ from db.reviews import (
     tasks_by_key,
 )
 from db.store import Store
-from schemas.base import Record
 from schemas.errors import ServiceError, UsageError
 
 _PAGE = 500
@@ -45,13 +43,13 @@ _BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class PullReport(Reading):
-    """The annotations that a pull found, and the items that they decided.
+    """The annotations that a pull or a comparison found, and the items that they decided.
 
     Attributes:
         queue: the queue.
         unclear: unclear answers (their tasks stay open) and quarantined ones, which are not the
             assignee's; reported until corrected or discarded.
-        unreached: workspaces that could not be read now, and why.
+        unreached: workspaces that could not be read now, and why; their tasks are not `missing`.
     """
 
     queue: str
@@ -66,34 +64,6 @@ class PullReport(Reading):
             f"{self.skipped:,} skipped; items: {self.decided:,} decided, {self.conflicts:,} in "
             f"conflict; answers returned: {self.returned:,}"
         )
-
-
-class ReconcileReport(Record):
-    """The result of comparing Label Studio with the store.
-
-    Attributes:
-        queue: the queue.
-        on_desk: our tasks in Label Studio.
-        adopted: tasks with an unknown place.
-        missing: entities whose open tasks are not in Label Studio; the next push sends them.
-        duplicates: tasks that existed twice; the unanswered copy was removed.
-        foreign: tasks that are not ours.
-        recovered: answers that no pull had read.
-        deleted: answers deleted in Label Studio; their decisions stay.
-        decided: items that are decided now.
-        unreached: workspaces that could not be read now, and why; their tasks are not `missing`.
-    """
-
-    queue: str
-    on_desk: int = 0
-    adopted: int = 0
-    missing: tuple[str, ...] = ()
-    duplicates: int = 0
-    foreign: tuple[int, ...] = ()
-    recovered: int = 0
-    deleted: tuple[Notice, ...] = ()
-    decided: int = 0
-    unreached: tuple[str, ...] = ()
 
 
 def pull(
@@ -114,23 +84,19 @@ def pull(
         ServiceError: no workspace can be read.
     """
     reader = Reader(store, queue, desks(SHARED).server_name, code_revision, flow_run)
-    found = Reading()
 
-    def pull_seat(seat: Seat) -> None:
-        nonlocal found
+    def read(seat: Seat) -> Reading:
         project_id = find_project(store, desks, queue, seat)
-        if project_id is not None:
-            found = found.plus(_pull_project(store, desks(seat.assignee), project_id, reader))
+        if project_id is None:
+            return Reading()
+        return _pull_project(store, desks(seat.assignee), project_id, reader)
 
-    unreached = _for_each_seat(store, queue, pull_seat)
-    found = found.plus(_decide_completed(store, queue, reader))
-    notices = unclear(store, queue.name)
-    return PullReport(queue=queue.name, unclear=notices, unreached=unreached, **dict(found))
+    return _read_seats(store, queue, reader, read)
 
 
 def reconcile(
     store: Store, desks: Desks, queue: Queue, code_revision: str = "", flow_run: str = ""
-) -> ReconcileReport:
+) -> PullReport:
     """Compare all tasks and answers in Label Studio with the store, and repair the store.
 
     Raises:
@@ -138,56 +104,55 @@ def reconcile(
     """
     reader = Reader(store, queue, desks(SHARED).server_name, code_revision, flow_run)
     stored = review_tasks(store, queue.name)
-    open_tasks = {key for key, task in stored.items() if task.state in WAITING}
-    missing: set[str] = set()
-    found = Reading()
-    counts: Counter[str] = Counter()
 
-    def reconcile_seat(seat: Seat) -> None:
-        nonlocal found, missing
+    def compare(seat: Seat) -> Reading:
         ours = {key: task for key, task in stored.items() if (task.assignee, task.purpose) == seat}
         project_id = find_project(store, desks, queue, seat)
-        there: dict[str, RemoteTask] = {}
+        there, found = dict[str, RemoteTask](), Reading()
         if project_id is not None:
             standing = settle(store, desks(seat.assignee), project_id, ours)
             there = standing.there
-            counts.update(adopted=standing.adopted, duplicates=standing.duplicates)
-            found = found.plus(Reading(foreign=standing.foreign))
-        counts.update(on_desk=len(there))
+            found = Reading(
+                on_desk=len(there),
+                adopted=standing.adopted,
+                duplicates=standing.duplicates,
+                foreign=standing.foreign,
+            )
         read, _ = _read(store, reader, there.values(), all_of=ours)
-        found = found.plus(read)
-        missing |= open_tasks & ours.keys() - there.keys()
+        waiting = {key for key, task in ours.items() if task.state in WAITING}
+        missing = sorted(ours[key].entity_id for key in waiting - there.keys())
+        return found.plus(read).plus(Reading(missing=tuple(missing)))
 
-    unreached = _for_each_seat(store, queue, reconcile_seat)
-    found = found.plus(_decide_completed(store, queue, reader))
-    return ReconcileReport(
-        queue=queue.name,
-        missing=tuple(sorted(stored[key].entity_id for key in missing)),
-        foreign=found.foreign,
-        recovered=found.accepted + found.edited + found.rejected,
-        deleted=found.deleted,
-        decided=found.decided,
-        unreached=unreached,
-        **counts,
-    )
+    return _read_seats(store, queue, reader, compare)
 
 
-def _for_each_seat(store: Store, queue: Queue, work: Callable[[Seat], None]) -> tuple[str, ...]:
-    """Call `work` for each seat of a queue; return the seats that could not be read, and why.
+def _read_seats(
+    store: Store, queue: Queue, reader: Reader, read: Callable[[Seat], Reading]
+) -> PullReport:
+    """Read each seat of a queue, then decide on items that have enough answers.
 
     Raises:
         ServiceError: none could be read.
     """
+    found = Reading()
     faults: dict[Seat, ServiceError] = {}
     seats = [Seat(*pair) for pair in assignments(store, queue.name)]
     for seat in seats:
         try:
-            work(seat)
+            found = found.plus(read(seat))
         except ServiceError as error:
             faults[seat] = error
     if faults and len(faults) == len(seats):
         raise next(iter(faults.values()))
-    return tuple(f"{seat.shown}: {error}" for seat, error in faults.items())
+    # Fewer people may be required now than when the answers were stored.
+    for page in pages(undecided_items(store, queue.name, queue.overlap), _PAGE):
+        found = found.plus(Reading(decided=reader.decide_again(page)))
+    return PullReport(
+        queue=queue.name,
+        unclear=tuple(map(_notice, unclear_annotations(store, queue.name))),
+        unreached=tuple(f"{seat.shown}: {error}" for seat, error in faults.items()),
+        **dict(found),
+    )
 
 
 def discard(
@@ -218,18 +183,7 @@ def discard(
     return tuple(map(_notice, found))
 
 
-def _decide_completed(store: Store, queue: Queue, reader: Reader) -> Reading:
-    """Decide on items that already had enough answers; return the number of those decided.
-
-    That happens if fewer people are required now than when the answers were stored.
-    """
-    ids = undecided_items(store, queue.name, queue.overlap)
-    return Reading(decided=sum(reader.decide_again(page).decided for page in pages(ids, _PAGE)))
-
-
-def _pull_project(
-    store: Store, desk: AnnotationBackend, project_id: int, reader: Reader
-) -> Reading:
+def _pull_project(store: Store, desk: LabelStudioDesk, project_id: int, reader: Reader) -> Reading:
     """Read the changes since the last pull, or everything if something is missing."""
     now = datetime.now(UTC)
     counts = desk.count(project_id)
@@ -308,11 +262,6 @@ def _deleted(
         Notice(entity_id=entity_id, annotation_id=remote_id, detail=detail)
         for remote_id, entity_id in sorted(gone)
     )
-
-
-def unclear(store: Store, queue: str) -> tuple[Notice, ...]:
-    """Return the unclear and quarantined answers of a queue, not yet corrected or discarded."""
-    return tuple(map(_notice, unclear_annotations(store, queue)))
 
 
 def _notice(found: UnclearAnnotation) -> Notice:

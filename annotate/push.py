@@ -7,7 +7,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import count
 
 from annotate.answers import ReviewAnswer
-from annotate.backend import AnnotationBackend, Desks, DeskUnavailableError, NewTask
+from annotate.backend import Desks, DeskUnavailableError, LabelStudioDesk, NewTask
 from annotate.gold import answers_to_qualify
 from annotate.interfaces.page import TaskContent, adjudication_data, returned_content
 from annotate.interfaces.registry import interface_of
@@ -298,7 +298,7 @@ def _remove_unclear(store: Store, desks: Desks, queue: Queue) -> int:
 
 
 def _unread_tasks(
-    store: Store, desk: AnnotationBackend, project_id: int, keys: Collection[str]
+    store: Store, desk: LabelStudioDesk, project_id: int, keys: Collection[str]
 ) -> set[str]:
     """Return the tasks with an answer in Label Studio that no pull has read."""
     cursor = load_cursor(store, desk.server_name, project_id)
@@ -382,14 +382,14 @@ class _Pusher:
         return project_id
 
     def _settle(
-        self, desk: AnnotationBackend, project_id: int, tasks: Sequence[StoredTask]
+        self, desk: LabelStudioDesk, project_id: int, tasks: Sequence[StoredTask]
     ) -> set[str]:
         standing = settle(self._store, desk, project_id, {task.key: task for task in tasks})
         self.counts.update(duplicates=standing.duplicates)
         return set(standing.there)
 
     def _import(
-        self, desk: AnnotationBackend, project_id: int, tasks: Sequence[StoredTask]
+        self, desk: LabelStudioDesk, project_id: int, tasks: Sequence[StoredTask]
     ) -> set[str]:
         """Send tasks and record their places, preparing a batch while the last one is sent.
 
@@ -417,7 +417,7 @@ class _Pusher:
 
     def _place(
         self,
-        desk: AnnotationBackend,
+        desk: LabelStudioDesk,
         project_id: int,
         tasks: Sequence[StoredTask],
         numbers: Future[list[int]],
@@ -459,7 +459,7 @@ class _Pusher:
         return filled
 
 
-def _holds(desk: AnnotationBackend, project_id: int, placed: Mapping[int, str]) -> bool:
+def _holds(desk: LabelStudioDesk, project_id: int, placed: Mapping[int, str]) -> bool:
     """Return whether the project has as many tasks as were sent, and the newest among them.
 
     A restored project may have as many tasks, as removed ones exist again.

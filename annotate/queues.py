@@ -9,7 +9,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
-from pydantic import BeforeValidator, Field, TypeAdapter, ValidationError, model_validator
+from pydantic import BeforeValidator, Field, ValidationError, model_validator
 
 from db.decisions import append_decisions, decided_under_other_policies
 from db.entities import (
@@ -38,44 +38,31 @@ from schemas.validation import fault_of, read_toml, validated
 _DIGEST_RANGE = 1 << 128
 
 
-class Required(Record):
-    """People review every entity."""
+class Policy(Record):
+    """Which entities of a queue people review.
 
-    policy: Literal["required"] = "required"
-
-    def __str__(self) -> str:
-        return self.policy
-
-
-class Sample(Record):
-    """People review a share of the entities that pass the checks, and all suspicious ones.
-
-    The draw depends only on each entity's id and `seed`, not on order or other entities.
+    `required`: all. `sample`: a share (`rate`) of those that pass the checks, and all suspicious
+    ones; the draw depends only on each entity's id and `seed`, not on order or other entities.
+    `auto`: none; entities that pass the checks are accepted, suspicious ones are rejected.
     """
 
-    policy: Literal["sample"] = "sample"
-    rate: float = Field(ge=0, le=1)
+    policy: Literal["required", "sample", "auto"]
+    rate: float | None = Field(default=None, ge=0, le=1)
     seed: int = 0
+
+    @model_validator(mode="after")
+    def _has_a_rate_if_sampled(self) -> "Policy":
+        if (self.policy == "sample") != (self.rate is not None):
+            raise ValueError("a sample has a rate, and other policies have none")
+        return self
 
     def draws(self, entity_id: str) -> bool:
         """Return whether the entity is in the sample."""
         digest = digest_of("sample", str(self.seed), entity_id)
-        return int(digest, 16) < self.rate * _DIGEST_RANGE
+        return int(digest, 16) < (self.rate or 0) * _DIGEST_RANGE
 
     def __str__(self) -> str:
-        return f"sample:{self.rate:g}:{self.seed}"
-
-
-class Auto(Record):
-    """No review: entities that pass the checks are accepted, suspicious ones are rejected."""
-
-    policy: Literal["auto"] = "auto"
-
-    def __str__(self) -> str:
-        return self.policy
-
-
-Policy = Annotated[Required | Sample | Auto, Field(discriminator="policy")]
+        return self.policy if self.rate is None else f"sample:{self.rate:g}:{self.seed}"
 
 
 def parse_policy(text: str) -> Policy:
@@ -88,8 +75,7 @@ def parse_policy(text: str) -> Policy:
     names = ("policy", "rate", "seed")
     given = zip(names, matched.groups(), strict=True) if matched else ()
     try:
-        adapter: TypeAdapter[Policy] = TypeAdapter(Policy)
-        return adapter.validate_python({name: value for name, value in given if value is not None})
+        return Policy.model_validate({name: value for name, value in given if value is not None})
     except ValidationError as error:
         raise UsageError(
             "a policy must be 'required', 'auto', 'sample:RATE' or 'sample:RATE:SEED' with a rate "
@@ -150,7 +136,7 @@ class Step(Record):
     interface: str
     checked: bool = False
     left_out: Role | None = None
-    policy: Annotated[Policy, BeforeValidator(_policy)] = Required()
+    policy: Annotated[Policy, BeforeValidator(_policy)] = Policy(policy="required")
     marked_always: bool = True
     overlap: int = Field(default=1, ge=1, le=9)
     annotators: tuple[str, ...] = ()
@@ -202,16 +188,24 @@ class Declarations(NamedTuple):
     steps: Mapping[str, Step]
     queues: Mapping[str, Mapping[str, Any]]
 
+    def step(self, name: str) -> Step:
+        """Return the step with that name.
+
+        Raises:
+            UsageError: the step is not declared.
+        """
+        if name not in self.steps:
+            raise UsageError(f"a step must be one of {', '.join(self.steps)}; got {name!r}")
+        return self.steps[name]
+
     def queue(self, dataset: str, step: str, policy: Policy | None = None) -> Queue:
         """Return the queue of a dataset and a step; `policy` overrides the declared one.
 
         Raises:
             UsageError: the step is not declared.
         """
-        if step not in self.steps:
-            raise UsageError(f"a step must be one of {', '.join(self.steps)}; got {step!r}")
         name = f"{dataset}-{step}"
-        declared = {**dict(self.steps[step]), **self.queues.get(name, {})}
+        declared = {**dict(self.step(step)), **self.queues.get(name, {})}
         chosen = {"policy": policy} if policy is not None else {}
         return Queue(**{**declared, **chosen, "name": name, "dataset": dataset})
 
@@ -254,27 +248,18 @@ def load_queues(own_file: Path | None = None) -> Declarations:
         return shipped()
     own = validated(_OwnFile, read_toml(own_file, f"the queues file {own_file}"), f"in {own_file}")
     steps = dict(shipped().steps)
-    for name, changes in own.steps.items():
-        place = f"in {own_file} [steps.{name}]"
-        if name not in steps:
-            raise ConfigurationError(f"{place} must be one of the steps {', '.join(steps)}")
-        steps[name] = _changed(place, steps[name], changes)
-    for name, changes in own.queues.items():
-        place = f"in {own_file} [queues.{name}]"
-        dataset, _, step = name.rpartition("-")
-        if not dataset or step not in steps:
-            raise ConfigurationError(
-                f"{place} must be named DATASET-STEP with a step of {', '.join(steps)}"
-            )
-        _changed(place, steps[step], changes)
-    return Declarations(steps, own.queues)
-
-
-def _changed(place: str, step: Step, changes: Mapping[str, Any]) -> Step:
+    declared = Declarations(steps, own.queues)
+    place = ""
     try:
-        return Step(**{**dict(step), **changes})
+        for name, changes in own.steps.items():
+            place = f"[steps.{name}]"
+            steps[name] = Step(**{**dict(declared.step(name)), **changes})
+        for name in own.queues:
+            place = f"[queues.{name}]"
+            declared.queue_named(name)
     except (ValidationError, UsageError) as error:
-        raise ConfigurationError(f"{place}: {fault_of(error, Step)}") from error
+        raise ConfigurationError(f"in {own_file} {place}: {fault_of(error, Step)}") from error
+    return declared
 
 
 _PAGE = 500
@@ -367,14 +352,10 @@ def newest_reports(store: Store, entity_ids: list[str]) -> dict[str, Faithfulnes
 
 def needs_review(queue: Queue, candidate: Candidate) -> bool:
     """Return whether a person has to review the candidate."""
-    match queue.policy:
-        case Required():
-            return True
-        case Sample() as sample:
-            marked = candidate.suspect and queue.marked_always
-            return marked or sample.draws(candidate.entity.id)
-        case Auto():
-            return False
+    if queue.policy.policy == "sample":
+        marked = candidate.suspect and queue.marked_always
+        return marked or queue.policy.draws(candidate.entity.id)
+    return queue.policy.policy == "required"
 
 
 def decide_by_policy(queue: Queue, found: Iterable[Candidate]) -> list[NewDecision]:
@@ -410,7 +391,7 @@ def reopen_for_people(store: Store, queue: Queue) -> int:
 
     Decisions of people, and those that the present policy leaves to the gate, are not changed.
     """
-    if isinstance(queue.policy, Auto):
+    if queue.policy.policy == "auto":
         return 0
     decided = decided_under_other_policies(
         store, queue.dataset, queue.kind, queue.agent.name, str(queue.policy), _NO_REVIEW
@@ -504,7 +485,7 @@ def accept_items(store: Store, queue: Queue, entity_ids: Sequence[str], reason: 
 
 def apply_policy(store: Store, queue: Queue) -> int:
     """Apply the queue's policy and return the number of decided entities."""
-    if isinstance(queue.policy, Required):
+    if queue.policy.policy == "required":
         return 0  # without loading items that wait for people
     count = 0
     for page in pages(list(candidates(store, queue)), _PAGE):

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection
 
-from annotate.answers import QuarantinedAnswer, ReviewAnswer, UnclearAnswer
+from annotate.answers import Parsed, QuarantinedAnswer, ReviewAnswer, UnclearAnswer
 from annotate.backend import RemoteAnnotation, RemoteTask
 from annotate.decisions import Answer, DecisionResolver, ReviewBatch, annotation_entity, load_shown
 from annotate.gold import enforce, is_right
@@ -69,6 +69,10 @@ class Reading(Record):
             a decision.
         late: answers about withdrawn entities.
         foreign: tasks that are not ours.
+        on_desk: our tasks in Label Studio, if all were compared; the same applies to the following.
+        adopted: tasks with an unknown place.
+        duplicates: tasks that existed twice; the unanswered copy was removed.
+        missing: entities whose open tasks are not in Label Studio; the next push sends them.
     """
 
     accepted: int = 0
@@ -83,6 +87,15 @@ class Reading(Record):
     deleted: tuple[Notice, ...] = ()
     late: tuple[Notice, ...] = ()
     foreign: tuple[int, ...] = ()
+    on_desk: int = 0
+    adopted: int = 0
+    duplicates: int = 0
+    missing: tuple[str, ...] = ()
+
+    @property
+    def answers(self) -> int:
+        """The number of new answers."""
+        return self.accepted + self.edited + self.rejected
 
     def plus(self, other: "Reading") -> "Reading":
         """Return the sum of both."""
@@ -111,7 +124,7 @@ class Received(NamedTuple):
         return Notice(entity_id=self.task.entity_id, annotation_id=self.remote.id, detail=detail)
 
 
-Understood = tuple[Received, ReviewAnswer | UnclearAnswer]
+Understood = tuple[Received, Parsed]
 """A new annotation and its answer."""
 
 
@@ -155,17 +168,18 @@ class Reader:
             return reading
         return reading.plus(self._store_all(new, skipped))
 
-    def decide_again(self, entity_ids: Sequence[str]) -> Reading:
-        """Decide on items again by the answers that count now."""
+    def decide_again(self, entity_ids: Sequence[str]) -> int:
+        """Decide on items again by the answers that count now; return how many are decided."""
         shown = load_shown(self._store, entity_ids)
         with self._store.write() as connection:
             acquire_queue_lock(connection, self._queue.name)
-            return _decided(self._decider.decide(connection, shown))
+            outcomes = self._decider.decide(connection, shown)
+        return outcomes["agreed"] + outcomes["settled"]
 
     def _received(self, page: Sequence[tuple[StoredTask, RemoteTask]]) -> Iterator[Received]:
         """Return the annotations of these tasks, each task's oldest first: the last one counts."""
         remotes = [annotation for _, task in page for annotation in task.annotations]
-        users = {user for one in remotes for user in (one.user_id, one.made_by or one.user_id)}
+        users = {user for one in remotes for user in (one.user_id, one.completed_by or one.user_id)}
         names = pseudonyms(self._store, self._server, users)
         elsewhere: dict[int, list[StoredAnnotation]] = defaultdict(list)
         numbers = sorted({one.id for one in remotes})
@@ -176,7 +190,7 @@ class Reader:
             if task.purpose == "adjudication":
                 config = self._adjudication_config
             for remote in sorted(remote_task.annotations, key=lambda one: (one.updated_at, one.id)):
-                people = [names[remote.user_id], names[remote.made_by or remote.user_id]]
+                people = [names[remote.user_id], names[remote.completed_by or remote.user_id]]
                 strange = self._assignee_problem(task, people)
                 strange = strange or _moved_problem(task, remote, elsewhere[remote.id])
                 problem = remote.fault or malformed(config, remote.result)
@@ -188,7 +202,7 @@ class Reader:
                     agent,
                     content,
                     remote,
-                    remote_task.opened_with,
+                    remote_task.data.draft_id,
                     strange or problem,
                     quarantined=bool(strange),
                 )
@@ -219,10 +233,15 @@ class Reader:
             returned = self._check_gold(connection, stored)
             asked = {one.task.entity_id for one in new if one.task.purpose != "audit"}
             items = {id_: entity for id_, entity in shown.entities.items() if id_ in asked}
-            decided = _decided(self._decider.decide(connection, shown._replace(entities=items)))
-        return decided.plus(Reading(returned=returned)).plus(_tally(stored, states))
+            outcomes = self._decider.decide(connection, shown._replace(entities=items))
+        reading = Reading(
+            decided=outcomes["agreed"] + outcomes["settled"],
+            conflicts=outcomes["conflict"],
+            returned=returned,
+        )
+        return reading.plus(_tally(stored, states))
 
-    def _read(self, received: Received, shown: StoredEntity) -> ReviewAnswer | UnclearAnswer:
+    def _read(self, received: Received, shown: StoredEntity) -> Parsed:
         if received.quarantined:
             return QuarantinedAnswer(problem=received.problem)
         if received.problem:
@@ -299,12 +318,6 @@ class Reader:
         return sum(work.tasks for work in enforce(connection, self._queue, same).values())
 
 
-def _decided(outcomes: Mapping[str, int]) -> Reading:
-    """Return the counts of items whose outcomes have these states."""
-    decided = outcomes["agreed"] + outcomes["settled"]
-    return Reading(decided=decided, conflicts=outcomes["conflict"])
-
-
 def _move(connection: Connection, read: Sequence[Understood], skipped: set[str]) -> None:
     """Set the states of the tasks; a clear answer overrules all others."""
     answered = {received.task.key for received, _ in read}
@@ -348,20 +361,13 @@ def _content(remote: RemoteAnnotation, *, readable: bool) -> dict[str, Any]:
     The regions are stored without what Label Studio adds itself (its ids change at every save).
     """
     if not readable:
-        unread = remote.result if isinstance(remote.result, str) else _as_text(remote.result)
+        unread = remote.result if isinstance(remote.result, str) else json.dumps(remote.result)
         return {"unread": ascii(unread)[1:-1] if not unread.isascii() else unread}
     regions = [
         {field: region[field] for field in _REGION_FIELDS if field in region}
         for region in remote.result
     ]
     return {"regions": sorted(regions, key=canonical_json)}
-
-
-def _as_text(value: Any) -> str:
-    try:
-        return json.dumps(value)
-    except (RecursionError, ValueError, TypeError) as error:
-        return f"not to be written as JSON: {type(error).__name__}"
 
 
 def _annotation_key(
@@ -391,7 +397,7 @@ def _is_known(received: Received, before: Sequence[StoredAnnotation]) -> bool:
     return last.agent_id == received.agent.id and last.result == received.content
 
 
-def _state(answer: ReviewAnswer | UnclearAnswer) -> AnnotationState:
+def _state(answer: Parsed) -> AnnotationState:
     if isinstance(answer, QuarantinedAnswer):
         return "quarantined"
     return "unclear" if isinstance(answer, UnclearAnswer) else "clear"

@@ -11,15 +11,12 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from annotate.agreement import (
-    SEED,
     Agreement,
     Fact,
     Facts,
     ItemAnswers,
-    OwnAgreement,
     Share,
     agreement,
-    agreement_of,
     share,
 )
 from annotate.answers import ReviewAnswer
@@ -30,6 +27,7 @@ from db.gold import StoredCheck, all_checks, revocations
 from db.review_audits import ItemProgress, TaskCount, item_progress, task_counts, timed_answers
 from db.reviews import WAITING, names_of_annotators
 from db.store import Store
+from retrieval.ranking import SEED
 from schemas.base import Record
 
 # A forecast of when the work will be done, if future days are like past ones.
@@ -95,14 +93,8 @@ def forecast(answers_needed: int, per_day: Sequence[int], today: date) -> Foreca
 def _days_needed(answers: int, recent: np.ndarray[tuple[int], np.dtype[np.int64]]) -> list[int]:
     """Return the days needed in a good and in a bad simulation, at least one."""
     generator = np.random.default_rng(SEED)
-    came = np.zeros(_FUTURES, dtype=np.int64)
-    needed = np.zeros(_FUTURES, dtype=np.int64)
-    for _ in range(_LONGEST_DAYS + 1):
-        unfinished = came < answers
-        if not unfinished.any():
-            break
-        needed += unfinished
-        came += generator.choice(recent, size=_FUTURES)
+    came = generator.choice(recent, size=(_FUTURES, _LONGEST_DAYS + 1)).cumsum(axis=1)
+    needed = 1 + (came < answers).sum(axis=1)
     return [int(days) for days in np.percentile(needed, _RANGE, method="inverted_cdf")]
 
 
@@ -137,6 +129,11 @@ class ItemCounts(Record):
     edited: int = 0
     rejected: int = 0
 
+    @property
+    def undecided(self) -> int:
+        """The number of items that still wait for people."""
+        return self.waiting + self.open + self.answered + self.conflicting
+
 
 class DayOfWork(Record):
     """The number of answers on a day, by purpose."""
@@ -146,6 +143,11 @@ class DayOfWork(Record):
     gold: int = 0
     adjudications: int = 0
     audits: int = 0
+
+    @property
+    def answers(self) -> int:
+        """The number of all answers."""
+        return self.reviews + self.gold + self.adjudications + self.audits
 
 
 class LeadTime(Record):
@@ -260,7 +262,7 @@ class AnnotatorStatistics(Record):
     annotator: str
     name: str | None
     work: Work
-    agreement: OwnAgreement
+    agreement: Agreement
     pairs: Pairs
     gold: GoldAccuracy
     others: Others
@@ -306,66 +308,46 @@ class QueueStatistics(Record):
 # Counts of answers: how many, on which days, how fast, and with which verdicts.
 
 
-class Tally:
-    """The answers of one annotator, counted.
-
-    Attributes:
-        verdicts: the number of first opinions with each verdict.
-        seconds: the known lead times of first opinions.
-        days: the number of answers on each day, by purpose.
-    """
-
-    def __init__(self) -> None:
-        self.verdicts: Counter[str] = Counter()
-        self.seconds: list[float] = []
-        self.days: dict[date, Counter[str]] = defaultdict(Counter)
-
-    def add(self, given: GivenAnswer) -> None:
-        """Count an answer."""
-        kind = "gold" if given.gold else given.purpose
-        self.days[given.annotated_at.astimezone(UTC).date()][kind] += 1
-        if kind != "review":
-            return
-        self.verdicts[given.answer["verdict"]] += 1
-        if given.lead_time_seconds is not None:
-            self.seconds.append(given.lead_time_seconds)
+_KINDS = {"review": "reviews", "adjudication": "adjudications", "audit": "audits"}
+"""The kind of an answer by the purpose of its task, named like the fields of `DayOfWork`."""
 
 
-def _work_of(tallies: Iterable[Tally], tasks: Iterable[TaskCount]) -> Work:
-    """Return the work of the annotators of these tallies, who have these tasks."""
+class _Tallied(NamedTuple):
+    """An answer as it is counted."""
+
+    day: date
+    kind: str
+    verdict: str
+    seconds: float | None
+
+    @classmethod
+    def of(cls, given: GivenAnswer) -> "_Tallied":
+        day = given.annotated_at.astimezone(UTC).date()
+        kind = "gold" if given.gold else _KINDS[given.purpose]
+        return cls(day, kind, given.answer["verdict"], given.lead_time_seconds)
+
+
+def _work_of(answers: Sequence[_Tallied], tasks: Iterable[TaskCount]) -> Work:
+    """Return the work of the people who gave these answers and have these tasks."""
     days: dict[date, Counter[str]] = defaultdict(Counter)
-    verdicts: Counter[str] = Counter()
-    seconds: list[float] = []
-    for tally in tallies:
-        verdicts += tally.verdicts
-        seconds += tally.seconds
-        for day, kinds in tally.days.items():
-            days[day] += kinds
-    kinds = sum(days.values(), Counter())
+    for one in answers:
+        days[one.day][one.kind] += 1
+    kinds = sum(days.values(), Counter[str]())
     states: Counter[str] = Counter()
     for task in tasks:
         if task.purpose == "review":
             states[task.state] += task.tasks
     return Work(
-        answers=kinds["review"],
+        answers=kinds["reviews"],
         gold_answers=kinds["gold"],
-        adjudications=kinds["adjudication"],
-        audits=kinds["audit"],
+        adjudications=kinds["adjudications"],
+        audits=kinds["audits"],
         waiting=sum(states[state] for state in WAITING),
         skipped=states["skipped"],
         returned=states["returned"],
-        lead_time=_lead_time(seconds),
-        verdicts=_verdicts(verdicts),
-        days=tuple(
-            DayOfWork(
-                day=day,
-                reviews=kinds["review"],
-                gold=kinds["gold"],
-                adjudications=kinds["adjudication"],
-                audits=kinds["audit"],
-            )
-            for day, kinds in sorted(days.items())
-        ),
+        lead_time=_lead_time(answers),
+        verdicts=_verdicts(answers),
+        days=tuple(DayOfWork(day=day, **counts) for day, counts in sorted(days.items())),
     )
 
 
@@ -378,31 +360,28 @@ def useful_per_day(days: Sequence[DayOfWork], today: date) -> list[int]:
     return [came.get(first + timedelta(days=n), 0) for n in range((today - first).days)]
 
 
-def _lead_time(seconds: Sequence[float]) -> LeadTime:
+def _lead_time(answers: Iterable[_Tallied]) -> LeadTime:
     """Return the median with the interval of its order statistics (normal approximation)."""
+    opinions = (one for one in answers if one.kind == "reviews")
+    seconds = sorted(one.seconds for one in opinions if one.seconds is not None)
     if not seconds:
         return LeadTime(known=0, median_seconds=None, p90_seconds=None)
-    count = len(seconds)
     median, p90 = np.percentile(seconds, (50, 90))
-    rank = math.floor((count - _TWO_SIDED * math.sqrt(count)) / 2)
-    in_order = sorted(seconds)
-    return LeadTime(
-        known=count,
-        median_seconds=float(median),
-        p90_seconds=float(p90),
-        low=in_order[rank - 1] if rank >= 1 else None,
-        high=in_order[-rank] if rank >= 1 else None,
-    )
+    rank = math.floor((len(seconds) - _TWO_SIDED * math.sqrt(len(seconds))) / 2)
+    low, high = (seconds[rank - 1], seconds[-rank]) if rank >= 1 else (None, None)
+    return LeadTime(known=len(seconds), median_seconds=median, p90_seconds=p90, low=low, high=high)
 
 
 _TWO_SIDED = 1.96
 """The number of standard deviations that include 95 %."""
 
 
-def _verdicts(counts: Mapping[str, int]) -> Verdicts:
+def _verdicts(answers: Iterable[_Tallied]) -> Verdicts:
+    counts = Counter(one.verdict for one in answers if one.kind == "reviews")
     names = {"accepted": "accept", "edited": "edit", "rejected": "reject"}
-    known = sum(counts[verdict] for verdict in names.values())
-    return Verdicts(**{name: share(counts[verdict], known) for name, verdict in names.items()})
+    return Verdicts(
+        **{name: share(counts[verdict], counts.total()) for name, verdict in names.items()}
+    )
 
 
 # People have pseudonyms; their names are added on request.
@@ -429,8 +408,8 @@ def queue_statistics(
     returned = revocations(store, queue.name)
     items, needed = _items(store, queue)
     people = names_of_annotators(store) if names else {}
-    work = _work_of([*answers.tallies.values()], tasks)
-    everybody = sorted({*answers.tallies, *checks, *(task.assignee for task in tasks)} - {""})
+    work = _work_of([one for found in answers.tallied.values() for one in found], tasks)
+    everybody = sorted({*answers.tallied, *checks, *(task.assignee for task in tasks)} - {""})
     return QueueStatistics(
         queue=queue.name,
         at=now,
@@ -471,10 +450,10 @@ def queue_statistics(
                 annotator=annotator,
                 name=people.get(annotator),
                 work=_work_of(
-                    [answers.tallies.get(annotator, Tally())],
+                    answers.tallied.get(annotator, []),
                     [task for task in tasks if task.assignee == annotator],
                 ),
-                agreement=agreement_of(annotator, answers.shared, facts),
+                agreement=agreement(answers.shared, facts, annotator),
                 pairs=_pairs(annotator, answers.pairs),
                 gold=_gold(queue, checks.get(annotator, [])),
                 others=_others(annotator, answers, checks),
@@ -486,19 +465,19 @@ def queue_statistics(
 
 
 class _Answers:
-    """All answers of a queue, read once: tallies by annotator, and items with several answers.
+    """All answers of a queue, read once: counted by annotator, and items with several answers.
 
     `pairs` are computed if `agree` is given.
     """
 
     def __init__(self, given: Iterator[GivenAnswer], agree: "_Agree | None" = None) -> None:
-        self.tallies: dict[str, Tally] = defaultdict(Tally)
+        self.tallied: dict[str, list[_Tallied]] = defaultdict(list)
         self.shared: list[ItemAnswers] = []
         self.pairs: list[_Pair] = []
         for entity_id, group in groupby(given, key=lambda answer: answer.entity_id):
             opinions = {}
             for answer in group:
-                self.tallies[answer.person].add(answer)
+                self.tallied[answer.person].append(_Tallied.of(answer))
                 if answer.purpose == "review" and not answer.gold:
                     opinions[answer.person] = answer
             if len(opinions) < 2:
@@ -566,17 +545,15 @@ def _others(
     annotator: str, answers: _Answers, checks: Mapping[str, Sequence[StoredCheck]]
 ) -> Others:
     """Return the figures of all but one annotator; pairs with that annotator are left out."""
-    others = [tally for who, tally in answers.tallies.items() if who != annotator]
+    others = [one for who in answers.tallied if who != annotator for one in answers.tallied[who]]
     newest = [pair.at for pair in answers.pairs if annotator in pair.people][-_NEWEST_PAIRS:]
     pairs = [pair for pair in answers.pairs if annotator not in pair.people]
-    verdicts = sum((tally.verdicts for tally in others), Counter[str]())
+    meanwhile = [pair.agreed for pair in pairs if newest and pair.at >= newest[0]]
     return Others(
-        lead_time=_lead_time([seconds for tally in others for seconds in tally.seconds]),
-        accepted=_verdicts(verdicts).accepted,
+        lead_time=_lead_time(others),
+        accepted=_verdicts(others).accepted,
         agreed=_share_of([pair.agreed for pair in pairs]),
-        agreed_meanwhile=_share_of([pair.agreed for pair in pairs if pair.at >= min(newest)])
-        if newest
-        else share(0, 0),
+        agreed_meanwhile=_share_of(meanwhile),
         gold=_share_of([one.correct for who in checks if who != annotator for one in checks[who]]),
     )
 

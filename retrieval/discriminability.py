@@ -14,9 +14,10 @@ from retrieval.embeddings import (
     check_same_space,
     checked_ids,
     checked_shape,
+    exact_units,
     unit_rows,
 )
-from retrieval.similarity.products import Neighbours, Similarities, Tiling, nearest_units
+from retrieval.similarity.products import Neighbours, Similarities, nearest_units
 from schemas.errors import DegenerateCriterionError, FormatError, UsageError
 from schemas.recos import CaptionVerdict, DiscriminabilitySettings
 
@@ -55,7 +56,6 @@ _VANISHED = 745.2
 _FLOATS_AT_ONCE = 1 << 21  # 16 MiB of images as float64
 
 Rows = NDArray[np.generic]
-ExactRows = NDArray[np.float64]
 
 
 def _exact_cosines(texts: Rows, images: Rows, images_at: Ids) -> Similarities:
@@ -73,20 +73,13 @@ def _exact_cosines(texts: Rows, images: Rows, images_at: Ids) -> Similarities:
     step = max(1, _FLOATS_AT_ONCE // max(1, k * texts.shape[1]))
     for start in range(0, count, step):
         chosen, where = np.unique(images_at[start : start + step], return_inverse=True)
-        left, right = _units(texts[start : start + step]), _units(images[chosen])
+        left = exact_units(texts[start : start + step], start, "the texts")
+        right = exact_units(images[chosen], 0, "the images")
         left_at = np.repeat(np.arange(len(left)), k)
         fill_similarities(
             left, right, left_at, where.ravel(), cosines[start : start + step].reshape(-1)
         )
     return cosines
-
-
-def _units(rows: Rows) -> ExactRows:
-    """Rows in float64 at unit length, scaled by their largest value first to avoid overflow."""
-    exact = rows.astype(np.float64)
-    exact /= np.abs(exact).max(axis=1, keepdims=True)
-    exact /= np.sqrt(np.einsum("ij,ij->i", exact, exact))[:, None]
-    return exact
 
 
 # The temperature at which dis(t) spreads over its range, calibrated on reference captions.
@@ -330,7 +323,6 @@ class CaptionValidator:
         settings: DiscriminabilitySettings,
         *,
         name: str = "the image embeddings",
-        tiling: Tiling | None = None,
     ) -> None:
         """Takes D: floats of shape (m, d), called `name` in messages.
 
@@ -343,7 +335,6 @@ class CaptionValidator:
         self._name = name
         self._settings = settings
         self._interval = AcceptedInterval.of(settings.k, settings.eta)
-        self._tiling = tiling
         if settings.k > len(self._images) - 1:
             raise UsageError(
                 f"k must be below {len(self._images):,}, the number of images in {name}, because a "
@@ -371,7 +362,6 @@ class CaptionValidator:
             self._images,
             self._settings.k,
             apart=(own, np.arange(len(self._images))),
-            tiling=self._tiling,
         )
         cosines = _exact_cosines(np.asarray(texts), self._exact, found.places)
         return found._replace(similarities=cosines)

@@ -36,7 +36,7 @@ def unit_rows(array: ArrayLike, name: str, *, first_row: int = 0) -> FloatRows:
     units = np.empty(rows.shape, dtype=np.float32)
     step = max(1, _FLOATS_AT_ONCE // rows.shape[1])
     for start in range(0, len(rows), step):
-        units[start : start + step] = _normalised(
+        units[start : start + step] = exact_units(
             rows[start : start + step], first_row + start, name
         )
     return units
@@ -87,8 +87,12 @@ def checked_shape(array: ArrayLike, name: str) -> NDArray[np.generic]:
     return rows
 
 
-def _normalised(rows: NDArray[np.generic], start: int, name: str) -> NDArray[np.float64]:
-    """`rows` at unit length; `start` is the index of the first of them, for messages."""
+def exact_units(rows: NDArray[np.generic], start: int, name: str) -> NDArray[np.float64]:
+    """`rows` at unit length, in float64; `start` is the index of the first, for messages.
+
+    Raises:
+        FormatError: a row is not finite or zero.
+    """
     exact = rows.astype(np.float64)
     squares = _squares(exact)
     unusual = ~((squares > _LEAST_SQUARE) & (squares < _MOST_SQUARE))

@@ -11,7 +11,7 @@ Hinkley, Bootstrap Methods and their Application, section 3.8); percentiles of t
 form the interval.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from queue import SimpleQueue
@@ -31,6 +31,7 @@ from retrieval.embeddings import (
 from retrieval.similarity.products import limits, pair_similarities, products_in_their_own_thread
 from schemas.errors import UsageError
 from schemas.processes import usual_workers
+from schemas.quality import CONFIDENCE
 
 if TYPE_CHECKING:
     from retrieval.kernels import QueryBlock
@@ -258,7 +259,10 @@ def similarity_distribution_released(
 
 REPLICATES = 1000
 SEED = 20
-CONFIDENCE = 0.95
+"""Seed of the bootstrap, so that the same data have the same interval."""
+
+TAILS = 50 * (1 - CONFIDENCE), 50 * (1 + CONFIDENCE)
+"""The percentiles at the ends of an interval."""
 
 _DRAWS_AT_ONCE = 1 << 20  # 8 MiB, whatever the number of groups
 
@@ -296,9 +300,12 @@ def bootstrap_means(
         return {}
     _, group_of = np.unique(np.asarray(groups), return_inverse=True)
     sums, counts = _by_group(np.stack(list(counting.values())), group_of)
-    drawn = _drawn_means(sums, counts, replicates, seed)
-    tails = 50 * (1 - CONFIDENCE), 50 * (1 + CONFIDENCE)
-    low, high = np.nanpercentile(drawn, tails, axis=0)
+
+    def means_of(weights: Floats) -> Floats:
+        return divided(weights @ sums, weights @ counts, without=np.nan)
+
+    drawn = resampled(np.ones(len(sums), np.int64), means_of, replicates, seed)
+    low, high = np.nanpercentile(drawn, TAILS, axis=0)
     means = sums.sum(axis=0) / counts.sum(axis=0)
     return {
         name: Interval(*(float(part[at]) for part in (means, low, high)))
@@ -313,21 +320,34 @@ def _by_group(values: Floats, group_of: NDArray[np.intp]) -> tuple[Floats, Float
     return np.stack(sums, axis=1), np.stack(counts, axis=1)
 
 
-def _drawn_means(sums: Floats, counts: Floats, replicates: int, seed: int) -> Floats:
-    """Means over drawn groups, of shape (replicates, metrics); NaN without valid values."""
+def resampled(
+    counts: NDArray[np.int64], statistic: Callable[[Floats], Floats], replicates: int, seed: int
+) -> Floats:
+    """A statistic of bootstrap samples of items, of shape (replicates, …).
+
+    Items are drawn with replacement, as often as there are; those of one pattern are drawn
+    together, as a multinomial count. Memory is bounded.
+
+    Args:
+        counts: how many items have each pattern, of shape (patterns,).
+        statistic: gives the statistic, of shape (n, …), from the counts of patterns in n samples,
+            of shape (n, patterns).
+        replicates: how many samples.
+        seed: what they are drawn with.
+    """
     generator = np.random.default_rng(seed)
-    groups = len(sums)
-    at_once = max(1, _DRAWS_AT_ONCE // groups)
-    means = []
-    for done in range(0, replicates, at_once):
-        size = (min(at_once, replicates - done), groups)
-        # How often each group is drawn, of so many drawn with replacement.
-        drawn = generator.multinomial(groups, np.full(groups, 1 / groups), size=size[0])
-        weights = drawn.astype(np.float64)
-        counted = weights @ counts
-        total = weights @ sums
-        means.append(np.divide(total, counted, out=np.full(total.shape, np.nan), where=counted > 0))
-    return np.concatenate(means)
+    items, shares = int(counts.sum()), counts / counts.sum()
+    at_once = max(1, _DRAWS_AT_ONCE // len(counts))
+    return np.concatenate(
+        [
+            statistic(
+                generator.multinomial(items, shares, size=min(at_once, replicates - done)).astype(
+                    np.float64
+                )
+            )
+            for done in range(0, replicates, at_once)
+        ]
+    )
 
 
 RECALLS = (1, 5, 10)

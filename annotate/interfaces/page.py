@@ -18,7 +18,7 @@ from itertools import pairwise
 from string import ascii_uppercase
 from typing import Any, ClassVar, NamedTuple
 
-from annotate.answers import ReviewAnswer, UnclearAnswer, Verdict
+from annotate.answers import Parsed, ReviewAnswer, UnclearAnswer, Verdict
 from annotate.backend import parse_config
 from db.entities import StoredEntity
 from db.reviews import ShownImage
@@ -28,6 +28,7 @@ from schemas.errors import ServiceError
 from schemas.pages import page_environment
 from schemas.phrases import WORD, PhraseKind, content_words, image_letter, phrases
 from schemas.records import Image, Picture
+from schemas.retrieval_task import TASK_FORMS
 
 
 class TaskContent(NamedTuple):
@@ -39,6 +40,28 @@ class TaskContent(NamedTuple):
     data: dict[str, Any]
     predictions: list[dict[str, Any]]
     images: tuple[ShownImage, ...] = ()
+
+
+class Images:
+    """The images of one page; `shown` are all that have an address on it."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url.rstrip("/")
+        self.shown: dict[ShownImage, None] = {}
+
+    def address(self, image: Picture | StoredEntity) -> str:
+        """Return the address of an image for the annotator's browser.
+
+        The image server frames the other people in a crop of a person.
+        """
+        record: Picture | Image
+        if isinstance(image, Picture):
+            record, image_id = image, image.image_id
+        else:
+            record, image_id = image.record(Image), image.id
+        self.shown[ShownImage(record.sha256, record.media_type, image_id)] = None
+        boxes = ";".join(",".join(f"{side:g}" for side in box) for box in record.others_xyxy)
+        return f"{self._url}/{record.sha256}" + (f"?others={boxes}" if boxes else "")
 
 
 Regions = Sequence[dict[str, Any]]
@@ -56,10 +79,16 @@ class Interface:
 
     Attributes:
         name: its name in queue declarations.
+        record: the type of the records that it shows.
+        image_fields: the fields of the record with the images of the page, by variable.
+        html_parts: the macros in `templates/pages.html.j2` that render the record, by variable.
         independent: each answer is a separate result, such as a description; none can conflict.
     """
 
     name: ClassVar[str]
+    record: ClassVar[type[EntityRecord]]
+    image_fields: ClassVar[Mapping[str, str]] = {}
+    html_parts: ClassVar[Mapping[str, str]] = {}
     independent: ClassVar[bool] = False
 
     @cached_property
@@ -91,10 +120,13 @@ class Interface:
         Raises:
             ServiceError: a pre-annotation does not fit the page.
         """
-        contents = [
-            content._replace(data={**content.data, RETURNED: ""})
-            for content in self.pages(store, entities, images_url)
-        ]
+        related = self.related(store, entities)
+        contents = []
+        for entity in entities:
+            images = Images(images_url)
+            data = self.data(entity, images, related.get(entity.id))
+            ticked = self.guesses(entity.record(self.record))
+            contents.append(TaskContent({**data, RETURNED: ""}, ticked, tuple(images.shown)))
         guesses = [guess for content in contents for guess in content.predictions]
         if not guesses:
             return contents  # the SDK takes seconds to import
@@ -104,30 +136,42 @@ class Interface:
                 raise ServiceError(f"a pre-annotation does not fit its page: {'; '.join(problems)}")
         return contents
 
-    def pages(
-        self, store: Store, entities: Sequence[StoredEntity], images_url: str
-    ) -> list[TaskContent]:
-        """Return one page per entity, in order; not validated yet."""
-        return [self.page(entity, images_url) for entity in entities]
+    def related(self, store: Store, entities: Sequence[StoredEntity]) -> Mapping[str, Any]:
+        """Return what the pages show besides the entities' records, by id of the entity."""
+        return {}
 
-    def page(self, entity: StoredEntity, images_url: str) -> TaskContent:
-        """Return the page of one entity; interfaces that read the store override `pages`."""
-        raise NotImplementedError
+    def data(self, entity: StoredEntity, images: Images, related: Any) -> dict[str, Any]:
+        """Return the values of the page's variables: by default the declared images and parts."""
+        record = entity.record(self.record)
+        return {
+            **{
+                name: images.address(getattr(record, field))
+                for name, field in self.image_fields.items()
+            },
+            **{
+                name: page_html(part, record, images.address)
+                for name, part in self.html_parts.items()
+            },
+        }
+
+    def guesses(self, record: Any) -> list[dict[str, Any]]:
+        """Return the pre-annotations of the page."""
+        return []
 
     def with_draft(self, content: TaskContent, draft: StoredEntity) -> TaskContent:
         """Return the page with a model's draft in it, marked as that model's."""
         return content
 
-    def read_annotation(self, result: Regions, shown: StoredEntity) -> ReviewAnswer | UnclearAnswer:
+    def read_annotation(self, result: Regions, shown: StoredEntity) -> Parsed:
         """Parse the answer in an annotation's regions about the entity that was shown."""
         verdict = only_choice(result, VERDICT)
         if verdict == "reject":
             return self.rejection(result)
         if verdict is None or (VERDICT, verdict) not in choice_labels(self.config):
             return UnclearAnswer(problem="no verdict was chosen")
-        return self.kept(verdict, result, shown)
+        return self.kept(verdict, result, shown.record(self.record))
 
-    def rejection(self, result: Regions) -> ReviewAnswer | UnclearAnswer:
+    def rejection(self, result: Regions) -> Parsed:
         """Parse a rejection, with its one reason, or the ticked problems, and its note."""
         asks_problems = any(control == PROBLEMS for control, _ in choice_labels(self.config))
         control, missing = (
@@ -146,9 +190,7 @@ class Interface:
             reason=f"{reason}: {note}" if note else reason,
         )
 
-    def kept(
-        self, verdict: str, result: Regions, shown: StoredEntity
-    ) -> ReviewAnswer | UnclearAnswer:
+    def kept(self, verdict: str, result: Regions, record: Any) -> Parsed:
         """Parse an answer with a verdict other than «reject»; by default an acceptance.
 
         An acceptance with ticked problems is unclear.
@@ -179,6 +221,12 @@ class Interface:
 
         If the interface is `independent`, these are the records that the answer adds.
         """
+        if answer.verdict != "edit":
+            return ()
+        return self.edited(shown.record(self.record), answer, author)
+
+    def edited(self, record: Any, answer: ReviewAnswer, author: str) -> tuple[EntityRecord, ...]:
+        """Return the records that an edit makes of a record."""
         return ()
 
     def summary(self, answer: ReviewAnswer, shown: StoredEntity) -> Summary:
@@ -187,10 +235,10 @@ class Interface:
         return [
             ("Verdict", self.labels(VERDICT, chosen)),
             ("Reason", answer.reason),
-            *self.details(answer, shown),
+            *self.details(answer, shown.record(self.record)),
         ]
 
-    def details(self, answer: ReviewAnswer, shown: StoredEntity) -> Summary:
+    def details(self, answer: ReviewAnswer, record: Any) -> Summary:
         """Return what an answer contains in addition to a verdict and a reason, in words."""
         return []
 
@@ -256,27 +304,18 @@ def text_fields_script() -> str:
     )
 
 
-def image_address(images_url: str, shown: Picture | Image) -> str:
-    """Return the address of an image for the annotator's browser.
-
-    The image server frames the other people in a crop of a person.
-    """
-    address = f"{images_url.rstrip('/')}/{shown.sha256}"
-    boxes = ";".join(",".join(f"{side:g}" for side in box) for box in shown.others_xyxy)
-    return f"{address}?others={boxes}" if boxes else address
-
-
 class Control(NamedTuple):
-    """A control of a page; `offered` is None if each task has its own choices.
+    """A control of a page; `offered` has the label of each choice, by alias.
 
-    `name` is a pattern, as a page may repeat a control for each row of its data.
+    It is None if each task has its own choices. `name` is a pattern, as a page may repeat a control
+    for each row of its data.
     """
 
     name: re.Pattern[str]
     kind: str
     target: str
     single: bool
-    offered: frozenset[str] | None
+    offered: Mapping[str, str] | None
 
 
 _VALUES = {"choices": "choices", "textarea": "text"}
@@ -301,21 +340,20 @@ def controls(config: str) -> tuple[Control, ...]:
     )
 
 
-@cache
 def choice_labels(config: str) -> dict[tuple[str, str], str]:
     """Return the labels of a page's choices, by control and alias."""
-    root = ET.fromstring(config)  # noqa: S314 - our own page
     return {
-        (tag.get("name", ""), one.get("alias", "")): one.get("value", "")
-        for tag in root.iter("Choices")
-        for one in tag.iter("Choice")
+        (control.name.pattern, alias): label
+        for control in controls(config)
+        for alias, label in (control.offered or {}).items()
     }
 
 
-def _offered(tag: ET.Element) -> frozenset[str] | None:
+def _offered(tag: ET.Element) -> dict[str, str] | None:
     if tag.tag != "Choices" or tag.get("value", "").startswith("$"):
         return None
-    return frozenset(one.get("alias", one.get("value", "")) for one in tag.iter("Choice"))
+    labels = ((one, one.get("value", "")) for one in tag.iter("Choice"))
+    return {one.get("alias", label): label for one, label in labels}
 
 
 def malformed(config: str, result: Any) -> str:
@@ -437,12 +475,7 @@ def _plain(text: str) -> str:
     return " ".join(text.casefold().split())
 
 
-# The images of proposals on a page.
-
-
-def shown_image(picture: Picture) -> ShownImage:
-    """Return the image as one that the image server has to serve."""
-    return ShownImage(picture.sha256, picture.media_type, picture.image_id)
+# Parts of pages as HTML.
 
 
 def page_html(part: str, *values: Any) -> str:
@@ -453,9 +486,17 @@ def page_html(part: str, *values: Any) -> str:
 @cache
 def _parts() -> Any:
     environment = page_environment("annotate")
-    environment.globals.update(image_address=image_address, image_letter=image_letter)
-    environment.filters["image_letter"] = image_letter
+    environment.globals["task_forms"] = TASK_FORMS
+    environment.filters.update(image_letter=image_letter, percent=percent)
     return environment.get_template("pages.html.j2").module
+
+
+def percent(share: float) -> str:
+    """Return a share in percent: one decimal below 10 %, "less than 0.1 %" below that."""
+    percents = 100 * share
+    if 0 < percents < 0.1:
+        return "less than 0.1 %"
+    return f"{percents:.0f} %" if percents >= 10 or not percents else f"{percents:.1f} %"
 
 
 # Controls of most pages: a verdict; for a rejection a reason or the problems, and a note.

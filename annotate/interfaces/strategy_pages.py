@@ -10,29 +10,27 @@ edited caption whose translation was not edited loses the translation, and the n
 that says so.
 """
 
-import xml.etree.ElementTree as ET
 from collections.abc import Iterator
 from functools import cached_property
 from html import escape
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
+from xml.sax.saxutils import quoteattr
 
-from annotate.answers import ReviewAnswer, UnclearAnswer
+from annotate.answers import Parsed, ReviewAnswer, UnclearAnswer
 from annotate.interfaces.page import (
     PROBLEMS,
     UNCHANGED,
     VERDICT,
+    Images,
     Interface,
     Regions,
     Summary,
-    TaskContent,
     choice_region,
     first_text,
-    image_address,
     marked_captions,
     one_line,
     only_choice,
     page_html,
-    shown_image,
     verdict_answer,
 )
 from db.entities import StoredEntity
@@ -59,16 +57,18 @@ class StrategyCheck(Interface):
     """The labelling interface `strategy-check`."""
 
     name = "strategy-check"
+    record = Strategy
+    image_fields: ClassVar = {"image": "anchor"}
+    html_parts: ClassVar = {"caption_html": "strategy_caption"}
 
     @cached_property
     def config(self) -> str:
         """The page in Label Studio's XML, with the types of the taxonomy in it."""
-        page = ET.fromstring(super().config)  # noqa: S314 - our own file
-        offered = next(tag for tag in page.iter("Choices") if tag.get("name") == _TYPE)
-        for kind, key in zip(DifferenceType, _TYPE_KEYS, strict=True):
-            attributes = {"value": kind.value, "hotkey": key, "hint": kind.explanation}
-            ET.SubElement(offered, "Choice", attributes)
-        return ET.tostring(page, encoding="unicode")
+        types = (
+            f"<Choice value={quoteattr(kind)} hotkey='{key}' hint={quoteattr(kind.explanation)}/>"
+            for kind, key in zip(DifferenceType, _TYPE_KEYS, strict=True)
+        )
+        return super().config.replace("TYPES", "".join(types))
 
     @cached_property
     def instructions(self) -> str:
@@ -78,39 +78,28 @@ class StrategyCheck(Interface):
         )
         return super().instructions.replace("TYPES", f"<ul>{''.join(items)}</ul>")
 
-    def page(self, entity: StoredEntity, images_url: str) -> TaskContent:
-        """Return the page of one strategy."""
+    def data(self, entity: StoredEntity, images: Images, related: Any) -> dict[str, Any]:
+        """Return the strategy as a list, and as texts to edit."""
         strategy = entity.record(Strategy)
-        kind = strategy.difference
-        rows = [(name, getattr(strategy, field)) for field, name in TEXTS.items()]
-        rows.append(("Proposed type", f"{kind}: {kind.definition}"))
-        words = len(strategy.editing_instruction.split())
-        if words > MOST_INSTRUCTION_WORDS:
-            note = (
-                f"The instruction has {words} words; with more than {MOST_INSTRUCTION_WORDS} no "
-                "image is edited."
-            )
-            rows.append(("Note", note))
-        data = {
-            "image": image_address(images_url, strategy.anchor),
-            "caption_html": page_html("terms", [("Caption", strategy.caption)]),
-            "strategy_html": page_html("terms", rows),
+        return {
+            **super().data(entity, images, related),
+            "strategy_html": page_html("strategy", strategy, TEXTS, MOST_INSTRUCTION_WORDS),
             **{field: getattr(strategy, field) for field in TEXTS},
         }
-        proposed = choice_region(_TYPE, "caption", kind.value)
-        guess = {"model_version": strategy.author, "result": [proposed]}
-        return TaskContent(data, [guess], (shown_image(strategy.anchor),))
 
-    def kept(
-        self, verdict: str, result: Regions, shown: StoredEntity
-    ) -> ReviewAnswer | UnclearAnswer:
+    def guesses(self, record: Strategy) -> list[dict[str, Any]]:
+        """Return the proposed type, ticked."""
+        proposed = choice_region(_TYPE, "caption", record.difference.value)
+        return [{"model_version": record.author, "result": [proposed]}]
+
+    def kept(self, verdict: str, result: Regions, record: Strategy) -> Parsed:
         """Parse the answer about a strategy.
 
         An acceptance with another type is an edit. Texts count only under «edit», where the page
         shows them.
         """
         is_edit = verdict == "edit"
-        accepted = super().kept(verdict, result, shown)
+        accepted = super().kept(verdict, result, record)
         if not is_edit and isinstance(accepted, UnclearAnswer):
             return accepted
         chosen = only_choice(result, _TYPE)
@@ -119,9 +108,8 @@ class StrategyCheck(Interface):
         texts = {field: first_text(result, field) for field in TEXTS} if is_edit else {}
         if empty := [field for field, text in texts.items() if not text]:
             return UnclearAnswer(problem=f"edited, but empty: {', '.join(empty)}")
-        strategy = shown.record(Strategy)
-        rewritten = any(one_line(getattr(strategy, field)) != text for field, text in texts.items())
-        changed = rewritten or chosen != strategy.difference
+        rewritten = any(one_line(getattr(record, field)) != text for field, text in texts.items())
+        changed = rewritten or chosen != record.difference
         remark = ""
         if changed != is_edit:
             remark = UNCHANGED if is_edit else "accepted with another type, which is an edit"
@@ -133,23 +121,19 @@ class StrategyCheck(Interface):
             remark=remark,
         )
 
-    def successors(
-        self, shown: StoredEntity, answer: ReviewAnswer, author: str
+    def edited(
+        self, record: Strategy, answer: ReviewAnswer, author: str
     ) -> tuple[EntityRecord, ...]:
-        """Return the strategy with its new type and texts, if it was edited."""
-        if answer.verdict != "edit":
-            return ()
+        """Return the strategy with its new type and texts."""
         change: dict[str, Any] = {"author": author, **answer.texts}
         if kinds := answer.choices.get(_TYPE):
             change["difference"] = DifferenceType(kinds[0])
-        return (shown.record(Strategy).model_copy(update=change),)
+        return (record.model_copy(update=change),)
 
-    def details(self, answer: ReviewAnswer, shown: StoredEntity) -> Summary:
+    def details(self, answer: ReviewAnswer, record: Strategy) -> Summary:
         """Return the type, the problems, and the texts."""
-        strategy = shown.record(Strategy)
         texts = [
-            (name, answer.texts.get(field, getattr(strategy, field)))
-            for field, name in TEXTS.items()
+            (name, answer.texts.get(field, getattr(record, field))) for field, name in TEXTS.items()
         ]
         return [
             ("Type", ", ".join(answer.choices.get(_TYPE, ()))),
@@ -162,42 +146,35 @@ class GroupRefinement(Interface):
     """The labelling interface `group-refinement`."""
 
     name = "group-refinement"
+    record = CaptionGroup
+    html_parts: ClassVar = {"pictures_html": "pictures", "warnings_html": "warnings"}
 
-    def page(self, entity: StoredEntity, images_url: str) -> TaskContent:
-        """Return the page of one group."""
+    def data(self, entity: StoredEntity, images: Images, related: Any) -> dict[str, Any]:
+        """Return the images, the warnings, and a row for each coarse caption."""
         group = entity.record(CaptionGroup)
-        data = {
-            "pictures_html": page_html("group", group.members, images_url),
-            "warnings_html": page_html("listed", group.warnings) or "<span></span>",
-            "rows": [_row(group, row) for row in range(len(group.coarse_captions))],
-        }
-        return TaskContent(data, [], tuple(shown_image(one.picture) for one in group.members))
+        rows = [_row(group, row) for row in range(len(group.coarse_captions))]
+        return {**super().data(entity, images, related), "rows": rows}
 
-    def kept(
-        self, verdict: str, result: Regions, shown: StoredEntity
-    ) -> ReviewAnswer | UnclearAnswer:
+    def kept(self, verdict: str, result: Regions, record: CaptionGroup) -> Parsed:
         """Parse the answer about a group.
 
         Texts count only under «edit», where the page shows them.
         """
         if verdict == "edit":
-            return _edit(result, shown.record(CaptionGroup))
+            return _edit(result, record)
         return verdict_answer("accept")
 
-    def successors(
-        self, shown: StoredEntity, answer: ReviewAnswer, author: str
+    def edited(
+        self, record: CaptionGroup, answer: ReviewAnswer, author: str
     ) -> tuple[EntityRecord, ...]:
-        """Return the group with its new captions, if they were edited.
+        """Return the group with its new captions.
 
         The old flags are dropped, as the editor has read them. Removed translations become flags of
         the new group.
         """
-        if answer.verdict != "edit":
-            return ()
-        group = shown.record(CaptionGroup)
         texts: dict[tuple[bool, int], list[str]] = {}
         removed = []
-        for cell in _cells(group):
+        for cell in _cells(record):
             text = answer.texts.get(cell.control, cell.text)
             texts.setdefault((cell.translated, cell.column), []).append(text)
             if cell.translated and not text:
@@ -210,16 +187,16 @@ class GroupRefinement(Interface):
                     "translations": tuple(texts.get((True, column), member.translations)),
                 }
             )
-            for column, member in enumerate(group.members)
+            for column, member in enumerate(record.members)
         )
         change = {"members": members, "author": author, "warnings": tuple(removed)}
-        return (group.model_copy(update=change),)
+        return (record.model_copy(update=change),)
 
-    def details(self, answer: ReviewAnswer, shown: StoredEntity) -> Summary:
+    def details(self, answer: ReviewAnswer, record: CaptionGroup) -> Summary:
         """Return the texts that were changed."""
         return [
             (cell.name, answer.texts[cell.control] or "(removed)")
-            for cell in _cells(shown.record(CaptionGroup))
+            for cell in _cells(record)
             if answer.texts.get(cell.control, cell.text) != cell.text
         ]
 
@@ -264,7 +241,7 @@ def _row(group: CaptionGroup, row: int) -> dict[str, Any]:
     return {"html": html, "texts": texts, "translations": translations}
 
 
-def _edit(result: Regions, group: CaptionGroup) -> ReviewAnswer | UnclearAnswer:
+def _edit(result: Regions, group: CaptionGroup) -> Parsed:
     texts: dict[str, str] = {}
     outdated: list[str] = []
     edited = False  # the caption before a translation

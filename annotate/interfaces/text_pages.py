@@ -14,16 +14,16 @@
 import json
 import re
 import tomllib
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache, cached_property
-from html import escape
-from typing import ClassVar, Literal
+from typing import Any, Literal, NamedTuple
 
-from annotate.answers import ReviewAnswer, UnclearAnswer
+from annotate.answers import Parsed, ReviewAnswer, UnclearAnswer
 from annotate.backend import OPENED_WITH
 from annotate.interfaces.page import (
     UNCHANGED,
     VERDICT,
+    Images,
     Interface,
     Mark,
     Regions,
@@ -31,25 +31,22 @@ from annotate.interfaces.page import (
     TaskContent,
     changed_words,
     choice_region,
-    image_address,
     marked_text,
     one_line,
     only_choice,
     page_html,
     resource,
     script_frame,
-    shown_image,
     text_fields_script,
     values,
     verdict_answer,
 )
 from annotate.queues import latest_flags, newest_reports
 from db.entities import StoredEntity, fetch, parents_of
-from db.reviews import ShownImage
 from db.store import Store
 from schemas.base import EntityRecord, digest_of
 from schemas.errors import IntegrityError
-from schemas.faithfulness import Finding
+from schemas.faithfulness import FaithfulnessReport, Finding
 from schemas.proposals import OPTIONS, ChoiceTest, Confusion
 from schemas.provenance import Role
 from schemas.records import Caption, Image, Rewrite
@@ -63,11 +60,7 @@ TEXT = "text"
 class TextVerdict(Interface):
     """A text that is accepted, edited, or rejected with a reason."""
 
-    record: ClassVar[type[Caption] | type[Rewrite]]
-
-    def kept(
-        self, verdict: str, result: Regions, shown: StoredEntity
-    ) -> ReviewAnswer | UnclearAnswer:
+    def kept(self, verdict: str, result: Regions, record: Caption | Rewrite) -> Parsed:
         """Parse the answer about a text.
 
         A changed text counts as an edit even with the verdict «accept», an unchanged one as
@@ -76,24 +69,58 @@ class TextVerdict(Interface):
         text = one_line(" ".join(values(result, TEXT, "text")[-1:]))
         if not text:
             return UnclearAnswer(problem=f"the verdict is {verdict!r}, but the text is empty")
-        if text == one_line(shown.record(self.record).text):
+        if text == one_line(record.text):
             return verdict_answer("accept", remark=UNCHANGED if verdict == "edit" else "")
         remark = "accepted with a changed text, which is an edit" if verdict == "accept" else ""
         return verdict_answer("edit", texts={TEXT: text}, remark=remark)
 
-    def successors(
-        self, shown: StoredEntity, answer: ReviewAnswer, author: str
+    def edited(
+        self, record: Caption | Rewrite, answer: ReviewAnswer, author: str
     ) -> tuple[EntityRecord, ...]:
-        """Return the record with the reviewer's text, if it was edited."""
-        if answer.verdict != "edit":
-            return ()
-        change = {"text": answer.texts[TEXT], "author": author}
-        return (shown.record(self.record).model_copy(update=change),)
+        """Return the record with the reviewer's text."""
+        return (record.model_copy(update={"text": answer.texts[TEXT], "author": author}),)
 
-    def details(self, answer: ReviewAnswer, shown: StoredEntity) -> Summary:
+    def details(self, answer: ReviewAnswer, record: Caption | Rewrite) -> Summary:
         """Return the text, unless it is rejected."""
-        text = answer.texts.get(TEXT, shown.record(self.record).text)
+        text = answer.texts.get(TEXT, record.text)
         return [("Text", "" if answer.verdict == "reject" else text)]
+
+
+class _Checked(NamedTuple):
+    """What is known of a text: its image, the text that it rewrites or itself, and its checks.
+
+    `flags` is None if the text was not examined.
+    """
+
+    image: StoredEntity
+    source: StoredEntity
+    report: FaithfulnessReport | None
+    flags: tuple[str, ...] | None
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """The findings of its check."""
+        return self.report.findings if self.report is not None else ()
+
+    @property
+    def findings_html(self) -> str:
+        """Its flags and findings, as HTML."""
+        is_checked = self.report is not None or self.flags is not None
+        otherwise = "No warnings." if is_checked else "Not checked."
+        return page_html("findings", self.findings, self.flags or (), otherwise)
+
+
+def _checked(
+    store: Store, texts: Sequence[StoredEntity], sources: Mapping[str, StoredEntity]
+) -> dict[str, _Checked]:
+    """Return what is known of each text, whose image is that of its source."""
+    ids = [text.id for text in texts]
+    images = _only_parents(store, [one.id for one in sources.values()], Role.DESCRIBES)
+    reports, flags = newest_reports(store, ids), latest_flags(store, ids)
+    return {
+        one: _Checked(images[sources[one].id], sources[one], reports.get(one), flags.get(one))
+        for one in ids
+    }
 
 
 class RewriteRevision(TextVerdict):
@@ -102,37 +129,26 @@ class RewriteRevision(TextVerdict):
     name = "rewrite-revision"
     record = Rewrite
 
-    def pages(
-        self, store: Store, entities: Sequence[StoredEntity], images_url: str
-    ) -> list[TaskContent]:
-        """Return one page per rewrite, in order.
+    def related(self, store: Store, entities: Sequence[StoredEntity]) -> dict[str, _Checked]:
+        """Return the source description, image and check of each rewrite.
 
         Raises:
             IntegrityError: a rewrite has no source description, or the description has no image.
         """
-        ids = [entity.id for entity in entities]
-        captions = _only_parents(store, ids, Role.REWRITE_OF)
-        images = _only_parents(store, [one.id for one in captions.values()], Role.DESCRIBES)
-        reports, flags = newest_reports(store, ids), latest_flags(store, ids)
-        contents = []
-        for entity in entities:
-            source = captions[entity.id].record(Caption).text
-            rewrite = entity.record(Rewrite).text
-            report = reports.get(entity.id)
-            findings = shown_hints(report.findings) if report is not None else []
-            removed, inserted = changed_words(source, rewrite)
-            data = {
-                "description_html": marked_text(
-                    source, [*_finding_marks(findings, "source"), *removed]
-                ),
-                "rewrite_html": marked_text(
-                    rewrite, [*_finding_marks(findings, "rewrite"), *inserted]
-                ),
-                "findings_html": finding_list(findings, flags.get(entity.id, ())),
-                TEXT: rewrite,
-            }
-            contents.append(_with_image(data, images[captions[entity.id].id], images_url))
-        return contents
+        sources = _only_parents(store, [entity.id for entity in entities], Role.REWRITE_OF)
+        return _checked(store, entities, sources)
+
+    def data(self, entity: StoredEntity, images: Images, related: _Checked) -> dict[str, Any]:
+        """Return both texts, with marks on findings and on words that changed."""
+        source, rewrite = related.source.record(Caption).text, entity.record(Rewrite).text
+        removed, inserted = changed_words(source, rewrite)
+        return {
+            "image": images.address(related.image),
+            "description_html": marked_text(source, [*_marks(related, "source"), *removed]),
+            "rewrite_html": marked_text(rewrite, [*_marks(related, "rewrite"), *inserted]),
+            "findings_html": related.findings_html,
+            TEXT: rewrite,
+        }
 
 
 class CaptionVerification(TextVerdict):
@@ -141,41 +157,28 @@ class CaptionVerification(TextVerdict):
     name = "caption-verification"
     record = Caption
 
-    def pages(
-        self, store: Store, entities: Sequence[StoredEntity], images_url: str
-    ) -> list[TaskContent]:
-        """Return one page per caption, in order; flagged words are marked in the text.
-
-        For a caption of a task, the heading says what it has to distinguish.
+    def related(self, store: Store, entities: Sequence[StoredEntity]) -> dict[str, _Checked]:
+        """Return the image and check of each caption.
 
         Raises:
             IntegrityError: a caption has no image.
         """
-        ids = [entity.id for entity in entities]
-        images = _only_parents(store, ids, Role.DESCRIBES)
-        reports, flags = newest_reports(store, ids), latest_flags(store, ids)
-        contents = []
-        for entity in entities:
-            text = entity.record(Caption).text
-            report = reports.get(entity.id)
-            findings = shown_hints(report.findings) if report is not None else []
-            examined = report is not None or entity.id in flags
-            noticed = finding_list(findings, flags.get(entity.id, ()))
-            data = {
-                "heading": _caption_heading(images[entity.id].record(Image).task),
-                # A check compares two texts; it calls the caption the rewrite.
-                "caption_html": marked_text(text, _finding_marks(findings, "rewrite")),
-                "findings_html": noticed if examined else "<p>Not checked.</p>",
-                TEXT: text,
-            }
-            contents.append(_with_image(data, images[entity.id], images_url))
-        return contents
+        return _checked(store, entities, {entity.id: entity for entity in entities})
 
+    def data(self, entity: StoredEntity, images: Images, related: _Checked) -> dict[str, Any]:
+        """Return the caption, with marks on findings.
 
-def _with_image(data: dict[str, str], image: StoredEntity, images_url: str) -> TaskContent:
-    record = image.record(Image)
-    shown = ShownImage(record.sha256, record.media_type, image.id)
-    return TaskContent({"image": image_address(images_url, record), **data}, [], (shown,))
+        For a caption of a task, the heading says what it has to distinguish.
+        """
+        text = entity.record(Caption).text
+        return {
+            "image": images.address(related.image),
+            "heading": _caption_heading(related.image.record(Image).task),
+            # A check compares two texts; it calls the caption the rewrite.
+            "caption_html": marked_text(text, _marks(related, "rewrite")),
+            "findings_html": related.findings_html,
+            TEXT: text,
+        }
 
 
 def _only_parents(store: Store, ids: Sequence[str], role: Role) -> dict[str, StoredEntity]:
@@ -190,51 +193,13 @@ def _only_parents(store: Store, ids: Sequence[str], role: Role) -> dict[str, Sto
     return {entity_id: stored[parent] for entity_id, (parent,) in parents.items()}
 
 
-# Marks on suspicious facts.
-
-_CHANGES = {"added": "added", "lost": "left out", "contradicted": "contradicts"}
-HintType = tuple[str, str]
-"""The change that a hint reports (`added`, `lost`, `contradicted`), and its attribute."""
-
-HINTS_NOT_SHOWN: frozenset[HintType] = frozenset()
-"""Types of hint that are right less than nine times in ten, as `test_hints.py` measures them."""
-
-
-def hint_type(finding: Finding) -> HintType:
-    """Return the type of a hint; one that replaces a fact has the attribute of the old one."""
-    fact = finding.source or finding.rewrite
-    return finding.change, str(fact.attribute) if fact is not None else ""
-
-
-def shown_hints(
-    findings: Iterable[Finding], hidden: Collection[HintType] = HINTS_NOT_SHOWN
-) -> list[Finding]:
-    """Return the findings to show: those of a type that is right often enough."""
-    return [finding for finding in findings if hint_type(finding) not in hidden]
-
-
-def _finding_marks(findings: Iterable[Finding], side: Literal["source", "rewrite"]) -> list[Mark]:
+def _marks(checked: _Checked, side: Literal["source", "rewrite"]) -> list[Mark]:
     """Return marks on the facts of findings in the source description or in the rewrite."""
     return [
-        Mark(*fact.span, style=_style(finding), title=finding.message)
-        for finding in findings
-        if (fact := finding.source if side == "source" else finding.rewrite) is not None
+        Mark(*fact.span, style="minor" if one.minor else one.change, title=one.message)
+        for one in checked.findings
+        if (fact := one.source if side == "source" else one.rewrite) is not None
     ]
-
-
-def finding_list(findings: Sequence[Finding], flags: Sequence[str] = ()) -> str:
-    """Return flags, which no mark in the text shows, and findings as HTML, major ones first."""
-    rows = [f"<li>{escape(flag)}</li>" for flag in flags]
-    rows += [
-        f'<li><mark class="loupe-{_style(finding)}">{_CHANGES[finding.change]}</mark> '
-        f"{escape(finding.message)}</li>"
-        for finding in sorted(findings, key=lambda finding: (finding.minor, finding.change))
-    ]
-    return f"<ul>{''.join(rows)}</ul>" if rows else "<p>No warnings.</p>"
-
-
-def _style(finding: Finding) -> str:
-    return "minor" if finding.minor else finding.change
 
 
 # Marks on the words that distinguish captions.
@@ -265,27 +230,27 @@ class ConfusingCaption(Interface):
     """The labelling interface `confusing-caption`."""
 
     name = "confusing-caption"
+    record = Confusion
 
-    def pages(
-        self, store: Store, entities: Sequence[StoredEntity], images_url: str
-    ) -> list[TaskContent]:
-        """Return one page per caption and pair of images, with warnings below the caption."""
-        flags = latest_flags(store, [entity.id for entity in entities])
-        contents = []
-        for entity in entities:
-            asked, warnings = entity.record(Confusion), flags.get(entity.id)
-            shown = (asked.own, asked.other)
-            left, right = shown if own_side(entity.id) == "left" else reversed(shown)
-            data = {
-                "left": image_address(images_url, left),
-                "right": image_address(images_url, right),
-                "caption_html": marked_text(asked.text)
-                + (finding_list((), warnings) if warnings else ""),
-            }
-            contents.append(TaskContent(data, [], (shown_image(left), shown_image(right))))
-        return contents
+    def related(self, store: Store, entities: Sequence[StoredEntity]) -> dict[str, tuple[str, ...]]:
+        """Return the warnings about each caption."""
+        return latest_flags(store, [entity.id for entity in entities])
 
-    def read_annotation(self, result: Regions, shown: StoredEntity) -> ReviewAnswer | UnclearAnswer:
+    def data(
+        self, entity: StoredEntity, images: Images, related: tuple[str, ...] | None
+    ) -> dict[str, Any]:
+        """Return the images in random order, and the caption with its warnings below it."""
+        asked = entity.record(Confusion)
+        shown = (asked.own, asked.other)
+        left, right = shown if own_side(entity.id) == "left" else reversed(shown)
+        warnings = page_html("findings", (), related, "") if related else ""
+        return {
+            "left": images.address(left),
+            "right": images.address(right),
+            "caption_html": marked_text(asked.text) + warnings,
+        }
+
+    def read_annotation(self, result: Regions, shown: StoredEntity) -> Parsed:
         """Parse which images the caption fits."""
         outcome = _outcomes(shown.id).get(only_choice(result, _FIT) or "")
         if outcome is None:
@@ -323,31 +288,18 @@ class SixWayChoice(Interface):
     """
 
     name = "six-way-choice"
+    record = ChoiceTest
     independent = True
 
-    def page(self, entity: StoredEntity, images_url: str) -> TaskContent:
-        """Return the page of one test."""
-        test = entity.record(ChoiceTest)
-        order = option_order(entity.id)
-        if test.direction == "caption-to-image":
-            images = [test.images[option] for option in order]
-            question = f'<div class="loupe-caption">{marked_text(test.captions[0])}</div>'
-            options = [page_html("picture", image, images_url) for image in images]
-        else:
-            images = list(test.images)
-            question = page_html("picture", test.images[0], images_url)
-            options = [marked_text(test.captions[option]) for option in order]
-        items = "".join(
-            f'<li><span class="loupe-number">{number}</span>{option}</li>'
-            for number, option in zip(_NUMBERS, options, strict=True)
-        )
-        data = {
-            "question_html": f'<div class="loupe-question-{test.direction}">{question}</div>',
-            "options_html": f'<ol class="loupe-options loupe-{test.direction}">{items}</ol>',
+    def data(self, entity: StoredEntity, images: Images, related: Any) -> dict[str, Any]:
+        """Return the question, and the options in the order of the page."""
+        test, order = entity.record(ChoiceTest), option_order(entity.id)
+        return {
+            "question_html": page_html("question", test, images.address),
+            "options_html": page_html("options", test, order, images.address),
         }
-        return TaskContent(data, [], tuple(map(shown_image, images)))
 
-    def read_annotation(self, result: Regions, shown: StoredEntity) -> ReviewAnswer | UnclearAnswer:
+    def read_annotation(self, result: Regions, shown: StoredEntity) -> Parsed:
         """Parse the chosen position; the test is accepted if it has the correct option."""
         picked = only_choice(result, _PICK)
         if picked not in _NUMBERS:
@@ -378,25 +330,21 @@ ATTRIBUTES: Mapping[str, str] = tomllib.loads(resource("description_attributes.t
 """The attributes in the order of a description, each with its words."""
 
 
-def _attribute_pattern(attribute: str) -> str:
+@cache
+def _attribute_pattern(attribute: str) -> re.Pattern[str]:
     """Return the regular expression for an attribute's words, for Python and JavaScript."""
     words = re.split(r"\s(?![^\[]*\])", ATTRIBUTES[attribute].strip())
-    return rf"\b(?:{'|'.join(words)})\b"
+    return re.compile(rf"\b(?:{'|'.join(words)})\b", re.IGNORECASE)
 
 
 def missing_attributes(text: str) -> Sequence[str]:
     """Return the attributes that a description does not mention, in the order of `ATTRIBUTES`."""
-    return [attribute for attribute in ATTRIBUTES if not _compiled(attribute).search(text)]
+    return [one for one in ATTRIBUTES if not _attribute_pattern(one).search(text)]
 
 
 def count_words(text: str) -> int:
     """Count the words of a text: strings between white space with a letter or a digit."""
     return sum(any(character.isalnum() for character in word) for word in text.split())
-
-
-@cache
-def _compiled(attribute: str) -> re.Pattern[str]:
-    return re.compile(_attribute_pattern(attribute), re.IGNORECASE)
 
 
 # While the annotator writes, a frame below the text counts its words and ticks the attributes that
@@ -416,30 +364,34 @@ class DescriptionWriting(Interface):
     """The labelling interface `description-writing`; its answers are independent."""
 
     name = "description-writing"
+    record = Image
     independent = True
 
     @cached_property
     def config(self) -> str:
         """The page in Label Studio's XML, with the frame that counts words."""
-        patterns = [[attribute, _attribute_pattern(attribute)] for attribute in ATTRIBUTES]
+        patterns = [[one, _attribute_pattern(one).pattern] for one in ATTRIBUTES]
         settings = json.dumps({"aim": AIM_WORDS, "attributes": patterns})
         document = resource("description_counter.html").replace('"SETTINGS"', settings)
         frame = document.replace('"FIELDS"', text_fields_script())
         return super().config.replace("COUNTER", script_frame("loupe-counter", frame))
 
-    def page(self, entity: StoredEntity, images_url: str) -> TaskContent:
-        """Return the page of one image."""
-        image = entity.record(Image)
-        person = "the person without a frame" if image.others_xyxy else "this person"
-        data = {
+    def data(self, entity: StoredEntity, images: Images, related: Any) -> dict[str, Any]:
+        """Return the image, without a draft."""
+        person = "this person"
+        if entity.record(Image).others_xyxy:
+            person = "the person without a frame"
+        return {
+            "image": images.address(entity),
             "heading": f"Describe {person} as precisely as you can",
             DRAFT: "",
             DRAFT_NOTE: "",
         }
-        # Label Studio requires a choice before a page can be submitted, whatever the text is.
+
+    def guesses(self, record: Image) -> list[dict[str, Any]]:
+        """Return a verdict: without one, Label Studio submits no text."""
         described = choice_region(VERDICT, "image", "accept")
-        guess = {"model_version": "loupe", "result": [described]}
-        return _with_image(data, entity, images_url)._replace(predictions=[guess])
+        return [{"model_version": "loupe", "result": [described]}]
 
     def with_draft(self, content: TaskContent, draft: StoredEntity) -> TaskContent:
         """Return the page with the draft in the text field and its author above it."""
@@ -451,7 +403,7 @@ class DescriptionWriting(Interface):
         opening = {DRAFT: caption.text, DRAFT_NOTE: note, OPENED_WITH: draft.id}
         return content._replace(data={**content.data, **opening})
 
-    def read_annotation(self, result: Regions, shown: StoredEntity) -> ReviewAnswer | UnclearAnswer:
+    def read_annotation(self, result: Regions, shown: StoredEntity) -> Parsed:
         """Parse the description, or why the image cannot be described."""
         if only_choice(result, VERDICT) == "reject":
             return self.rejection(result)
@@ -473,7 +425,7 @@ class DescriptionWriting(Interface):
         source = shown.record(Image).source
         return (Caption(source=source, text=answer.texts[TEXT], position=0, author=author),)
 
-    def details(self, answer: ReviewAnswer, shown: StoredEntity) -> Summary:
+    def details(self, answer: ReviewAnswer, record: Image) -> Summary:
         """Return the description, its length, and what it does not mention."""
         text = answer.texts.get(TEXT, "")
         return [

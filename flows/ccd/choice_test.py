@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
 
-from annotate.agreement import EmbeddingSimilarity, Similarity, WordSimilarity
+from annotate.agreement import Similarity, embedding_similarity, word_similarity
 from annotate.audits import Caption, DrawnChoices, Sample, Similarities, draw_choices
 from db.entities import ActivityRecord
 from db.release_rows import snapshot
@@ -71,8 +71,8 @@ def similarities(
 
     def of(embeddings: Path | None, texts: list[str], what: str) -> Similarity:
         if embeddings is None:
-            return WordSimilarity(texts)
-        return EmbeddingSimilarity.load(embeddings, len(texts), what)
+            return word_similarity(texts)
+        return embedding_similarity(embeddings, len(texts), what)
 
     captions = [[caption.text for caption in sample.captions] for sample in samples]
     return Similarities(

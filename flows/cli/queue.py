@@ -15,7 +15,7 @@ from flows.cli.queue_items import app as gold
 
 if TYPE_CHECKING:
     from annotate.backend import Desks
-    from annotate.pull import PullReport, ReconcileReport
+    from annotate.pull import PullReport
     from annotate.push import PushReport
     from annotate.queues import Queue
     from annotate.received import Notice
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from models.profiles.settings import Settings
 
 
-ReportT = TypeVar("ReportT", bound="PullReport | ReconcileReport")
 T = TypeVar("T")
 
 app = group("Push review tasks, pull answers, show statistics.")
@@ -136,8 +135,8 @@ def reconcile(queue: QueuesArgument = None) -> Answer:
 
 
 def _read(
-    read: "Callable[[Store, Desks, Queue, str, str], ReportT]", name: str | None, flow_run: str
-) -> "list[ReportT]":
+    read: "Callable[[Store, Desks, Queue, str, str], PullReport]", name: str | None, flow_run: str
+) -> "list[PullReport]":
     from flows.engine.desks import open_desks
     from flows.engine.software import code_revision
 
@@ -224,7 +223,7 @@ def _pull_and_push(name: str | None, problems: dict[str, str]) -> None:
             problem = ""
             try:
                 pulled = pull_queue(store, desks, chosen, code_revision(), "loupe queue watch")
-                news = pulled.accepted + pulled.edited + pulled.rejected + pulled.decided
+                news = pulled.answers + pulled.decided
                 if news or pulled.unreached:
                     print_lines(_pull_lines(pulled))
                 if chosen.policy.policy != "auto":
@@ -275,17 +274,17 @@ def _pull_lines(report: "PullReport") -> Iterator[str]:
     yield from _troubles(report)
 
 
-def _reconcile_lines(report: "ReconcileReport") -> Iterator[str]:
+def _reconcile_lines(report: "PullReport") -> Iterator[str]:
     yield (
         f"{report.queue}: {report.on_desk:,} tasks in Label Studio, {report.adopted:,} recovered, "
-        f"{report.duplicates:,} duplicates removed, {report.recovered:,} answers recovered, "
+        f"{report.duplicates:,} duplicates removed, {report.answers:,} answers recovered, "
         f"{report.decided:,} items decided, {len(report.missing):,} tasks missing (the next push "
         f"sends them)"
     )
     yield from _troubles(report)
 
 
-def _troubles(report: "PullReport | ReconcileReport") -> Iterator[Note]:
+def _troubles(report: "PullReport") -> Iterator[Note]:
     yield from _notices("deleted there", report.deleted)
     if report.foreign:
         yield Note(f"  {len(report.foreign):,} tasks in that project were not created by Loupe")

@@ -11,7 +11,7 @@ from flows.cli.options import QueuesArgument, opened_queues, settings
 from flows.cli.output import Answer, Line, PageOption, Table, write_page
 
 if TYPE_CHECKING:
-    from annotate.agreement import Estimate, Fact, OwnChoiceAgreement, Share
+    from annotate.agreement import ChoiceAgreement, Estimate, Fact, Share
     from annotate.overview import Overview
     from annotate.statistics import GoldAccuracy, QueueStatistics, Work
 
@@ -175,8 +175,8 @@ def _unclear(
             yield f"  {one.annotation_id}: {place}"
 
 
-def _kappa(agreement: "OwnChoiceAgreement | None") -> str | None:
-    return None if agreement is None else _estimate(agreement.kappa)
+def _kappa(agreement: "ChoiceAgreement | None") -> str | None:
+    return None if agreement is None else _estimate(agreement.cohen)
 
 
 def _estimate(estimate: "Estimate") -> str:

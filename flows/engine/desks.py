@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from annotate.backend import AnnotationBackend, LabelStudioDesk
+from annotate.backend import LabelStudioDesk
 from annotate.queues import SHARED
 from db.reviews import annotators
 from db.store import Store
@@ -17,15 +17,15 @@ from services.label_studio import label_studio_access, label_studio_name
 from services.process import LOOPBACK
 
 
-def open_desks(settings: Settings, store: Store) -> Callable[[str], AnnotationBackend]:
+def open_desks(settings: Settings, store: Store) -> Callable[[str], LabelStudioDesk]:
     """Return a function that opens an assignee's workspace by pseudonym, each on first use.
 
     The function raises `ServiceError` if the installation has no credentials for the assignee or
     Label Studio does not answer.
     """
-    opened: dict[str, AnnotationBackend] = {}
+    opened: dict[str, LabelStudioDesk] = {}
 
-    def desk_of(assignee: str) -> AnnotationBackend:
+    def desk_of(assignee: str) -> LabelStudioDesk:
         if assignee not in opened:
             opened[assignee] = _open(settings, store, assignee)
         return opened[assignee]

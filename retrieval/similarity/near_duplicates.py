@@ -716,9 +716,7 @@ def _numbered(contents: list[str | None]) -> Places:
 
 # Images known by bytes and appearance, to which others are added one by one.
 
-_FIRST_ROOM = 256
 _HASHES = ("perceptual_hash", "mirrored_hash")
-_OWN, _MIRRORED = range(2)
 
 
 class GrowingCollection:
@@ -734,8 +732,8 @@ class GrowingCollection:
         self._settings = settings
         self._owners: dict[str, set[str]] = {}
         self._names: list[str] = []
-        self._hashes = np.empty((2, _FIRST_ROOM), np.uint64)
-        self._spectra: Spectrum = np.empty((_FIRST_ROOM, 0), np.int8)
+        self._hashes = array("Q")
+        self._spectra = bytearray()
 
     def __len__(self) -> int:
         """The number of different files."""
@@ -745,7 +743,9 @@ class GrowingCollection:
         """Adds an image of `owner`; without a fingerprint only its bytes are compared."""
         owners = self._owners.setdefault(sha256, set())
         if not owners and look is not None and look.perceptual_hash is not None:
-            self._append(sha256, look)
+            self._names.append(sha256)
+            self._hashes.extend(_hashes_of(look).tolist())
+            self._spectra += bytes.fromhex(look.spectrum)
         owners.add(owner)
 
     def owners_of_similar(
@@ -754,43 +754,28 @@ class GrowingCollection:
         """The owners of images with these bytes, or certainly this appearance."""
         found = {sha256} if sha256 in self._owners else set()
         if look is not None and look.perceptual_hash is not None and self._names:
-            found.update(self._names[row] for row in np.flatnonzero(self._looks_like(look)))
+            found.update(self._names[row] for row in self._looking_like(look))
         return frozenset(owner for name in found for owner in self._owners[name])
 
-    def _append(self, sha256: str, look: ImageFingerprint) -> None:
-        row, spectrum = len(self._names), _spectrum_of(look)
-        if not row:
-            self._spectra = np.empty((_FIRST_ROOM, len(spectrum)), np.int8)
-        if row == len(self._spectra):
-            self._hashes = np.concatenate((self._hashes, np.empty_like(self._hashes)), axis=1)
-            self._spectra = np.concatenate((self._spectra, np.empty_like(self._spectra)))
-        self._hashes[:, row] = _hashes_of(look)
-        self._spectra[row] = spectrum
-        self._names.append(sha256)
-
-    def _looks_like(self, look: ImageFingerprint) -> NDArray[np.bool_]:
-        """Whether each image with an appearance has this one, of shape (n,)."""
-        hashes, count = self._hashes[:, : len(self._names)], len(self._names)
-        asked, spectrum = _hashes_of(look), _spectrum_of(look)[None]
-        own = self._within(hashes[_OWN], asked[_OWN])
-        near = self._are_near(np.flatnonzero(own), spectrum, count)
+    def _looking_like(self, look: ImageFingerprint) -> list[int]:
+        """The images with this appearance, by place."""
+        own, mirrored = np.frombuffer(self._hashes, np.uint64).reshape(-1, 2).T
+        spectra = np.frombuffer(self._spectra, np.int8).reshape(len(self._names), -1)
+        asked, turned = _hashes_of(look)
+        spectrum = _spectrum_of(look)[None]
+        ways = [(spectrum, self._within(own, asked))]
         if self._settings.mirrored:
-            turned = self._within(hashes[_MIRRORED], asked[_OWN])
-            turned |= self._within(hashes[_OWN], asked[_MIRRORED])
-            near |= self._are_near(np.flatnonzero(turned), mirrored_spectra(spectrum), count)
-        return near
+            either = self._within(mirrored, asked) | self._within(own, turned)
+            ways.append((mirrored_spectra(spectrum), either))
+        found: list[int] = []
+        for shown, near in ways:
+            rows = np.flatnonzero(near)
+            distances = spectrum_distances(spectra[rows], np.repeat(shown, len(rows), axis=0))
+            found += rows[distances <= self._settings.spectrum_distance].tolist()
+        return found
 
     def _within(self, hashes: NDArray[np.uint64], asked: np.uint64) -> NDArray[np.bool_]:
         near: NDArray[np.bool_] = np.bitwise_count(hashes ^ asked) <= self._settings.hash_bits
-        return near
-
-    def _are_near(
-        self, rows: NDArray[np.int64], spectrum: Spectrum, count: int
-    ) -> NDArray[np.bool_]:
-        near = np.zeros(count, bool)
-        others = np.broadcast_to(spectrum, (len(rows), spectrum.shape[1]))
-        distances = spectrum_distances(self._spectra[rows], others)
-        near[rows] = distances <= self._settings.spectrum_distance
         return near
 
 

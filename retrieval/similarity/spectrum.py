@@ -120,7 +120,6 @@ _DRAFT_PX = 45
 """The minimum side of a draft: 1.4 times what is used. With less, a picture and the same picture
 cropped by a few pixels become less similar; with more, they do not become more similar.
 """
-_ORIENTATION = 0x0112
 _FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF", "TIFF")
 
 
@@ -191,26 +190,17 @@ def _small_grey(image: "Image.Image") -> Grey:
     image.draft("L", (_DRAFT_PX, _DRAFT_PX))
     shown = image if image.mode == "L" else as_rgb(image)
     grey = shown.convert("L").resize((SIDE_PX, SIDE_PX), Image.Resampling.BILINEAR)
-    turn = _turn(image)
-    return np.asarray(grey if turn is None else grey.transpose(turn), np.float64)
+    return np.asarray(_upright(grey, image), np.float64)
 
 
-def _turn(image: "Image.Image") -> "Image.Transpose | None":
-    """The transposition that makes the picture upright by its metadata; None if that is damaged."""
-    from PIL import Image
+def _upright(grey: "Image.Image", image: "Image.Image") -> "Image.Image":
+    """The picture, upright by the metadata of `image`; as it is if these are damaged."""
+    from PIL import ImageOps
 
-    turns = {
-        2: Image.Transpose.FLIP_LEFT_RIGHT,
-        3: Image.Transpose.ROTATE_180,
-        4: Image.Transpose.FLIP_TOP_BOTTOM,
-        5: Image.Transpose.TRANSPOSE,
-        6: Image.Transpose.ROTATE_270,
-        7: Image.Transpose.TRANSVERSE,
-        8: Image.Transpose.ROTATE_90,
-    }
     if not image.info.get("exif"):
-        return None
+        return grey
+    grey.info["exif"] = image.info["exif"]
     try:
-        return turns.get(image.getexif().get(_ORIENTATION, 1))
+        return ImageOps.exif_transpose(grey)
     except DECODER_FAULTS:
-        return None
+        return grey

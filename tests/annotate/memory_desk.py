@@ -8,13 +8,14 @@ from typing import Any
 
 from annotate.backend import (
     MARKER,
-    OPENED_WITH,
     DeskUnavailableError,
+    LabelStudioDesk,
     NewTask,
     ProjectCounts,
     ProjectSpec,
     RemoteAnnotation,
     RemoteTask,
+    TaskData,
 )
 from annotate.interfaces.page import controls
 
@@ -36,7 +37,7 @@ class MemoryServer:
 
 
 @dataclass
-class MemoryDesk:
+class MemoryDesk(LabelStudioDesk):
     """A workspace that stores projects and tasks. Each import takes the first of `faults`.
 
     A fault states whether the import was done before the response was lost. `listed` counts the
@@ -51,13 +52,8 @@ class MemoryDesk:
     sent: list[NewTask] = field(default_factory=list)
     listed: int = 0
 
-    @property
-    def url(self) -> str:
-        return self.server.url
-
-    @property
-    def server_name(self) -> str:
-        return self.server.url
+    def __post_init__(self) -> None:
+        self.url = self.server_name = self.server.url
 
     @property
     def only_project(self) -> dict[int, RemoteTask]:
@@ -84,10 +80,10 @@ class MemoryDesk:
             self.sent += tasks
             for task in tasks:
                 task_ids.append(next(self.server.numbers))
-                key, now = str(task.data["key"]), self.server.tick()
-                draft = str(task.data.get(OPENED_WITH, ""))
+                data = TaskData.model_validate(task.data)
+                now = self.server.tick()
                 self.tasks[project_id][task_ids[-1]] = RemoteTask(
-                    task_ids[-1], key, now, opened_with=draft
+                    id=task_ids[-1], data=data, updated_at=now
                 )
         if fault is not None:
             raise DeskUnavailableError(f"{self.url} answered 502")
@@ -126,12 +122,18 @@ class MemoryDesk:
         before = [a.created_at for a in project[task_id].annotations if a.id == number]
         created = before[0] if before else now
         annotation = RemoteAnnotation(
-            number, person, result, cancelled, now, seconds, created, made_by
+            id=number,
+            completed_by=made_by,
+            updated_by=person,
+            result=result,
+            cancelled=cancelled,
+            created_at=created,
+            updated_at=now,
+            lead_time_seconds=seconds,
         )
         others = tuple(a for a in project[task_id].annotations if a.id != number)
-        project[task_id] = project[task_id]._replace(
-            annotations=(*others, annotation), updated_at=now
-        )
+        change = {"annotations": (*others, annotation), "updated_at": now}
+        project[task_id] = project[task_id].model_copy(update=change)
         return number
 
     def submit(
@@ -162,8 +164,9 @@ class MemoryDesk:
         ]
         self.delete_annotation(annotation_id)
         project, now = self._project_of(task_id), self.server.tick()
-        moved = tuple(annotation._replace(updated_at=now) for annotation in found)
-        project[task_id] = project[task_id]._replace(annotations=moved, updated_at=now)
+        moved = tuple(one.model_copy(update={"updated_at": now}) for one in found)
+        change = {"annotations": moved, "updated_at": now}
+        project[task_id] = project[task_id].model_copy(update=change)
 
     def delete_annotation(self, annotation_id: int) -> None:
         """Delete an annotation."""
@@ -172,7 +175,8 @@ class MemoryDesk:
                 kept = tuple(a for a in task.annotations if a.id != annotation_id)
                 if kept != task.annotations:
                     now = self.server.tick()
-                    tasks[number] = task._replace(annotations=kept, updated_at=now)
+                    change = {"annotations": kept, "updated_at": now}
+                    tasks[number] = task.model_copy(update=change)
 
     def open_tasks(self, purpose: str = "review") -> list[RemoteTask]:
         """Return the open tasks of the person of this workspace."""

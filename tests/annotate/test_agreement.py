@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from annotate.agreement import Fact, ItemAnswers, agreement, agreement_of
+from annotate.agreement import Fact, ItemAnswers, agreement
 from annotate.answers import ReviewAnswer
 
 FLEISS_1971 = """
@@ -109,8 +109,12 @@ def test_with_two_annotators_the_kappa_of_one_is_cohens_kappa() -> None:
     pairs = 9 * [("x", "x")] + 3 * [("x", "y")] + 2 * [("y", "x")] + 6 * [("y", "y")]
     rows = [{"ann": a, "bob": b} for a, b in pairs]
     together = agreement(items_of(rows)).choices[0].cohen
-    own = agreement_of("ann", items_of(rows)).choices[0].kappa
-    assert own.value == together.value == agreement_of("bob", items_of(rows)).choices[0].kappa.value
+    own = agreement(items_of(rows), annotator="ann").choices[0].cohen
+    assert (
+        own.value
+        == together.value
+        == agreement(items_of(rows), annotator="bob").choices[0].cohen.value
+    )
 
 
 def test_the_order_of_multiple_choices_does_not_matter() -> None:
@@ -144,7 +148,7 @@ def test_kappa_is_undefined_if_one_annotator_always_chose_the_same() -> None:
     """It would be 0 for any answers of the other annotator."""
     items = items_of([{"a": "x", "b": value} for value in "xxxxy"])
     (found,) = agreement(items).choices
-    for kappa in (found.cohen, agreement_of("a", items).choices[0].kappa):
+    for kappa in (found.cohen, agreement(items, annotator="a").choices[0].cohen):
         assert (kappa.value, kappa.reason) == (None, "one side always chose the same")
     assert found.observed.value == 0.8
 
@@ -212,7 +216,7 @@ def test_perfect_agreement_is_one(values: list[str], people: int) -> None:
     items = items_of([dict.fromkeys("abcd"[:people], value) for value in values])
     (found,) = agreement(items).choices
     assert found.observed.value == 1
-    figures = [found.fleiss, found.krippendorff, agreement_of("a", items).choices[0].kappa]
+    figures = [found.fleiss, found.krippendorff, agreement(items, annotator="a").choices[0].cohen]
     for figure in [*figures, *([found.cohen] if people == 2 else [])]:
         assert figure.value == (pytest.approx(1) if len(set(values)) > 1 else None)
 
@@ -270,10 +274,10 @@ def test_texts_without_facts_have_no_attribute_agreement() -> None:
 
 def test_the_texts_of_an_annotator_are_compared_with_those_of_all_others() -> None:
     items = items_with_texts(("same", "same", "some"), ("same", "same", "same"))
-    assert agreement_of("a", items).texts[0].similarity.value == pytest.approx(
+    assert agreement(items, annotator="a").texts[0].similarity.value == pytest.approx(
         fmean([fmean([1, 3 / 4]), 1])
     )
-    assert agreement_of("c", items).texts[0].similarity.items == 2
+    assert agreement(items, annotator="c").texts[0].similarity.items == 2
 
 
 def test_the_verdict_is_the_main_control_if_there_is_one() -> None:
@@ -282,7 +286,7 @@ def test_the_verdict_is_the_main_control_if_there_is_one() -> None:
         return [ItemAnswers("1", {"a": answer, "b": answer})]
 
     for controls, expected in ((("verdict", "age"), "verdict"), (("sex", "age"), "age")):
-        together, own = agreement(answers(*controls)), agreement_of("a", answers(*controls))
+        together, own = agreement(answers(*controls)), agreement(answers(*controls), annotator="a")
         assert together.main is not None
         assert own.main is not None
         assert together.main.control == own.main.control == expected

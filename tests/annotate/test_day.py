@@ -365,12 +365,16 @@ class Day:
     def look(self, hour: int) -> None:
         """The lead looks at the page for all queues."""
         page = overview(self._store, QUEUES, datetime.now(UTC), names=True)
-        self.note(hour, f"{sum(one.items for one in page.blocked)} items in queues that block")
+        items = sum(
+            one.items.undecided + one.items.decided for one in page.queues if one.items.undecided
+        )
+        self.note(hour, f"{items} items in queues that block")
         for one in page.problems:
             self.note(hour, one.sentence)
         for found in page.findings:
-            if found.kind not in self.named[found.annotator]:
-                self.named[found.annotator][found.kind] = hour
+            (annotator,) = found.people
+            if found.kind not in self.named[annotator]:
+                self.named[annotator][found.kind or ""] = hour
                 self.note(hour, found.sentence)
         for queue in page.queues:
             for back in queue.returns:
@@ -482,7 +486,7 @@ def test_a_day_of_five_people(
     direct = site.desks(site.url)
     for queue in QUEUES:
         found = reconcile(store, direct, queue)
-        assert (found.missing, found.recovered, found.foreign) == ((), 0, ())
+        assert (found.missing, found.answers, found.foreign) == ((), 0, ())
     assert_day(store, day, gold)
     assert stored_answers(store) == given.total()
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from annotate.agreement import EmbeddingSimilarity, WordSimilarity
+from annotate.agreement import Similarity, word_similarity
 from annotate.audits import PUBLISHED, Caption, Sample, Similarities, choice_results, draw_choices
 from annotate.queues import shipped
 from db.entities import NewEntity
@@ -47,8 +47,8 @@ def samples(count: int = 8) -> list[Sample]:
 
 
 def words(all_samples: list[Sample]) -> Similarities:
-    captions = WordSimilarity([c.text for one in all_samples for c in one.captions])
-    return Similarities(WordSimilarity([one.captions[0].text for one in all_samples]), captions)
+    captions = word_similarity([c.text for one in all_samples for c in one.captions])
+    return Similarities(word_similarity([one.captions[0].text for one in all_samples]), captions)
 
 
 def records(tests: tuple[NewEntity, ...]) -> list[ChoiceTest]:
@@ -82,7 +82,8 @@ def test_distractors_are_the_most_similar_samples() -> None:
     directions = np.stack([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32)
     twice = np.repeat(directions, 2, axis=0)
     found_by = Similarities(
-        EmbeddingSimilarity(directions, "line"), EmbeddingSimilarity(twice, "line")
+        Similarity("line", lambda row: directions @ directions[row]),
+        Similarity("line", lambda row: twice @ twice[row]),
     )
     drawn = draw_choices("people", line, 21, 1, found_by)
     middle = [

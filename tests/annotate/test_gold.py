@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from annotate.assignment import Assignment
-from annotate.gold import Accuracy, Seen, accuracy, mix
+from annotate.gold import Rule, Seen, drift, mix
 from db.gold import StoredCheck
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -110,8 +110,6 @@ def test_without_a_rate_gold_items_or_assignments_nothing_is_mixed_in() -> None:
 
 def test_accuracy_covers_only_the_newest_answers() -> None:
     answered = checks(False, False, True, True, True)
-    assert accuracy(answered, 3) == Accuracy(3, 3)
-    assert accuracy(answered, 4) == Accuracy(3, 4)
-    assert accuracy(answered, 20) == Accuracy(3, 5)
-    assert accuracy([], 20) == Accuracy(0, 0)
-    assert (Accuracy(19, 20).share, Accuracy(0, 0).share) == (0.95, 1.0)
+    for window, accuracy in ((3, None), (4, (3, 4)), (20, (3, 5))):
+        assert drift(answered, Rule(0.9, window, 1)) == accuracy
+    assert drift([], Rule(0.9, 20, 1)) is None

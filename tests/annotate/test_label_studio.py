@@ -8,7 +8,7 @@ import httpx
 import pytest
 from pydantic import SecretStr
 
-from annotate.backend import AnnotationBackend, Desks, LabelStudioDesk
+from annotate.backend import Desks, LabelStudioDesk
 from annotate.pull import pull, reconcile
 from annotate.queues import SHARED, Queue, shipped
 from db.entities import fetch, find
@@ -90,7 +90,7 @@ def office(request: pytest.FixtureRequest) -> tuple[Desks, Annotator]:
     return at(LabelStudioDesk(server.url, token)), ApiAnnotator(server.url, token)
 
 
-def at(desk: AnnotationBackend) -> Desks:
+def at(desk: LabelStudioDesk) -> Desks:
     """Return desks that are all the same desk."""
     return lambda _: desk
 

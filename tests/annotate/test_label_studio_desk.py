@@ -1,4 +1,4 @@
-"""`LabelStudioDesk` fulfils the contract of `AnnotationBackend`."""
+"""`LabelStudioDesk` with a real Label Studio."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

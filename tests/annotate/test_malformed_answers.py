@@ -103,7 +103,7 @@ def mutate(regions: Regions, chance: random.Random) -> Any:
         case 7:
             region["value"] = {"rectanglelabels": region["value"][kind]}
         case 8:
-            region["value"][kind] = deeply_nested(chance.choice([10, 150, 600, 3000]))
+            region["value"][kind] = deeply_nested(chance.choice([10, 150]))
         case _:
             choice = next(one for one in result if one["type"] == "choices")
             choice["value"]["choices"] = [chance.choice(["ACCEPT", " accept", "аccept", "", "0x"])]

@@ -359,7 +359,7 @@ def test_a_pull_without_changes_lists_almost_no_tasks(world: World, office: Memo
     again = pull(world.store, office, QUEUE)
     assert (again.accepted, again.decided) == (0, 0)
     assert sum(office(person).listed for person in people) - before <= 2
-    assert reconcile(world.store, office, QUEUE).recovered == 0
+    assert reconcile(world.store, office, QUEUE).answers == 0
 
 
 def add_gold(world: World, count: int, first: int = 0) -> None:

@@ -7,12 +7,9 @@ from hypothesis import strategies as st
 
 from annotate.interfaces.registry import INTERFACES
 from annotate.queues import (
-    Auto,
     Candidate,
     Policy,
     Queue,
-    Required,
-    Sample,
     apply_policy,
     candidates,
     decide_by_policy,
@@ -52,7 +49,7 @@ MANY = [candidate(number, suspect=number % 4 == 0) for number in range(4000)]
 
 
 def test_policy_auto_decides_by_the_check_and_records_that_nobody_reviewed() -> None:
-    queue = rewrite_queue(DATASET, Auto())
+    queue = rewrite_queue(DATASET, Policy(policy="auto"))
     faithful, suspect = decide_by_policy(queue, [candidate(1, False), candidate(2, True)])
     assert (faithful.verdict, suspect.verdict) == ("accept", "reject")
     assert faithful.reason == "nobody looked (policy auto): the check found it faithful"
@@ -61,7 +58,7 @@ def test_policy_auto_decides_by_the_check_and_records_that_nobody_reviewed() -> 
 
 
 def test_policy_sample_draws_at_its_rate_and_includes_all_suspects() -> None:
-    queue = rewrite_queue(DATASET, Sample(rate=0.2))
+    queue = rewrite_queue(DATASET, Policy(policy="sample", rate=0.2))
     chosen = [found for found in MANY if needs_review(queue, found)]
     faithful = [found for found in chosen if not found.suspect]
     assert sum(found.suspect for found in chosen) == 1000
@@ -72,7 +69,9 @@ def test_policy_sample_draws_at_its_rate_and_includes_all_suspects() -> None:
 
 
 def test_unmarked_suspects_outside_the_sample_are_rejected() -> None:
-    queue = rewrite_queue(DATASET, Sample(rate=0)).model_copy(update={"marked_always": False})
+    queue = rewrite_queue(DATASET, Policy(policy="sample", rate=0)).model_copy(
+        update={"marked_always": False}
+    )
     (decision,) = decide_by_policy(queue, [candidate(4, suspect=True)])
     assert decision.verdict == "reject"
 
@@ -81,7 +80,7 @@ def test_unmarked_suspects_outside_the_sample_are_rejected() -> None:
 def test_a_sample_does_not_depend_on_order_or_other_items(
     rng: Random, seed: int, rate: float
 ) -> None:
-    queue = rewrite_queue(DATASET, Sample(rate=rate, seed=seed))
+    queue = rewrite_queue(DATASET, Policy(policy="sample", rate=rate, seed=seed))
     many = rng.sample(MANY, 40)
     few = many[::3]
     decided = {decision.entity_id for decision in decide_by_policy(queue, many)}
@@ -91,10 +90,10 @@ def test_a_sample_does_not_depend_on_order_or_other_items(
 
 def test_policies_are_parsed_and_written(subtests: pytest.Subtests) -> None:
     for text, policy in (
-        ("required", Required()),
-        ("auto", Auto()),
-        ("sample:0.25", Sample(rate=0.25)),
-        ("sample:1:7", Sample(rate=1, seed=7)),
+        ("required", Policy(policy="required")),
+        ("auto", Policy(policy="auto")),
+        ("sample:0.25", Policy(policy="sample", rate=0.25)),
+        ("sample:1:7", Policy(policy="sample", rate=1, seed=7)),
     ):
         with subtests.test(text=text):
             assert parse_policy(text) == policy
@@ -140,9 +139,11 @@ def test_a_custom_file_changes_steps_and_single_queues(tmp_path: Path) -> None:
     declared = load_queues(own)
     assert declared.queue("streets", "rewrites").overlap == 2
     people = declared.queue("people", "rewrites")
-    assert (people.overlap, people.policy) == (3, Sample(rate=0.5, seed=7))
+    assert (people.overlap, people.policy) == (3, Policy(policy="sample", rate=0.5, seed=7))
     assert people.annotators == ("Ann", "Bea", "Cem")
-    assert declared.queue("people", "rewrites", Auto()).policy == Auto()
+    assert declared.queue("people", "rewrites", Policy(policy="auto")).policy == Policy(
+        policy="auto"
+    )
     assert declared.queue("people", "captions") == shipped().queue("people", "captions")
     assert load_queues(tmp_path / "absent.toml") is shipped()
 
@@ -151,11 +152,11 @@ WRONG_FILES = (
     ("[steps", "is not valid TOML"),
     ("[rewrites]", "in .*: unknown key 'rewrites'; known keys are queues, steps"),
     ("steps = 3", "in .*: steps: .* got 3"),
-    ("[steps.rewritings]", r"\[steps.rewritings\] must be one of the steps .*rewrites"),
+    ("[steps.rewritings]", r"\[steps.rewritings\]: a step must be one of .*rewrites"),
     ("[steps.rewrites]\noverlap = 0", r"\[steps.rewrites\]: overlap: .* got 0"),
     ("[steps.rewrites]\ngold = 1", r"\[steps.rewrites\]: unknown key 'gold'"),
     ("[steps.rewrites]\npolicy = 'often'", r"\[steps.rewrites\]: .*must be 'required'"),
-    ("[queues.people]\noverlap = 2", r"\[queues.people\] must be named DATASET-STEP"),
+    ("[queues.people]\noverlap = 2", r"\[queues.people\]: a queue is named DATASET-STEP"),
     ("[queues.people-rewrites]\ngold_rate = 2", r"\[queues.people-rewrites\]: gold_rate"),
     (
         "[steps.rewrites]\naccuracy_least = 30",
@@ -176,7 +177,7 @@ def test_only_checked_undecided_items_are_candidates(tmp_path: Path) -> None:
     faithful = world.add("A woman in a red coat.", suspect=False)
     suspect = world.add()
     unchecked = world.add("A man.", checked=False)
-    queue = rewrite_queue(DATASET, Auto())
+    queue = rewrite_queue(DATASET, Policy(policy="auto"))
     assert [(f.entity.id, f.suspect) for f in candidates(world.store, queue)] == [
         (faithful, False),
         (suspect, True),
@@ -203,7 +204,7 @@ def test_an_item_with_warnings_in_its_record_is_suspect(
                 new_entity(one.shown.record(PROPOSED[step]), DATASET) for one in (trusted, doubted)
             ]
             world.keep(*entities)
-            queue = shipped().queue(DATASET, step, Auto())
+            queue = shipped().queue(DATASET, step, Policy(policy="auto"))
             found = list(candidates(world.store, queue))
             assert [(one.entity.id, one.suspect) for one in found] == [
                 (entities[0].id, False),
@@ -214,7 +215,7 @@ def test_an_item_with_warnings_in_its_record_is_suspect(
             assert accepted.reason == "nobody looked (policy auto): there is no check"
             why = "something speaks against it: A tree moved. (and 1 more)"
             assert rejected.reason == f"nobody looked (policy auto): {why}"
-            sample = shipped().queue(DATASET, step, Sample(rate=0))
+            sample = shipped().queue(DATASET, step, Policy(policy="sample", rate=0))
             assert [needs_review(sample, one) for one in found] == [False, sample.marked_always]
 
 

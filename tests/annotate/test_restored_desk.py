@@ -243,7 +243,7 @@ def test_restoring_a_backup_loses_and_duplicates_nothing(review: Review) -> None
     review.site.restore(yesterday)
 
     found = reconcile(review.world.store, review.desks, review.queue)
-    assert (found.on_desk, found.recovered, found.adopted, found.foreign) == (6, 0, 0, ())
+    assert (found.on_desk, found.answers, found.adopted, found.foreign) == (6, 0, 0, ())
     assert found.missing == tuple(sorted([new, unseen, unseen]))
     deleted = sorted([pulled, pulled, half, new])
     assert sorted(notice.entity_id for notice in found.deleted) == deleted
@@ -272,7 +272,7 @@ def test_restoring_a_backup_loses_and_duplicates_nothing(review: Review) -> None
     ]
     assert review.received() == 10
     found = reconcile(review.world.store, review.desks, review.queue)
-    assert (found.missing, found.recovered, found.duplicates) == ((), 0, 0)
+    assert (found.missing, found.answers, found.duplicates) == ((), 0, 0)
     assert sorted(notice.entity_id for notice in found.deleted) == deleted
 
 

@@ -438,7 +438,7 @@ def test_faults_and_webhooks_out_of_order_change_nothing(
     direct = site.desks(site.url)
     for queue in size.queues:
         report = reconcile(store, direct, queue)
-        assert (report.missing, report.recovered, report.foreign) == ((), 0, ())
+        assert (report.missing, report.answers, report.foreign) == ((), 0, ())
         pairs = assert_agreement_equals_that_of_the_export(store, queue, services)
         assert pairs > size.items // 2
     assert_annotators_see_only_their_tasks(store, size.queues, people)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from annotate.agreement import EmbeddingSimilarity, WordSimilarity
+from annotate.agreement import embedding_similarity, word_similarity
 from schemas.errors import UsageError
 
 texts = st.lists(
@@ -40,14 +40,14 @@ def test_word_similarity_ranks_like_the_slow_cosine(
     all_texts: list[str], data: st.DataObject
 ) -> None:
     row = data.draw(st.integers(0, len(all_texts) - 1))
-    ranked = WordSimilarity(all_texts).ranked(row)
+    ranked = word_similarity(all_texts).ranked(row)
     assert sorted(ranked) == list(range(len(all_texts)))
     cosines = np.round(slow_cosines(all_texts, row), 9)
     assert list(cosines[ranked]) == sorted(cosines, reverse=True)
 
 
 def test_case_and_punctuation_do_not_matter() -> None:
-    ranked = WordSimilarity(["A red coat.", "a hat", "RED coat, a"]).ranked(0)
+    ranked = word_similarity(["A red coat.", "a hat", "RED coat, a"]).ranked(0)
     assert list(ranked) == [0, 2, 1]
 
 
@@ -58,32 +58,32 @@ def save(path: Path, array: object) -> Path:
 
 def test_embeddings_are_ranked_by_direction_not_length(tmp_path: Path) -> None:
     path = save(tmp_path / "e.npy", [[1.0, 0.0], [0.0, 9.0], [9.0, 9.0], [0.1, 0.01]])
-    found = EmbeddingSimilarity.load(path, 4, "released images")
+    found = embedding_similarity(path, 4, "released images")
     assert list(found.ranked(0)) == [0, 3, 2, 1]
     assert found.name.startswith("embeddings sha256:")
 
 
 def test_invalid_embeddings_are_refused(subtests: pytest.Subtests, tmp_path: Path) -> None:
     cases: list[tuple[object, str]] = [
-        ([[1.0, 0.0]], r"must be floats of shape \(2, dimensions\), a row for each of the images"),
-        ([1.0, 2.0], r"got float64 of shape \(2,\)"),
+        ([[1.0, 0.0]], "e.npy must have 2 rows, one for each of the images"),
+        ([1.0, 2.0], r"must have two dimensions, \(rows, dimension\); got \(2,\)"),
         ([[1, 0], [0, 1]], "got int64"),
-        ([[1.0, 0.0], [0.0, 0.0]], "row 1 .* is zero or not finite"),
-        ([[float("nan"), 0.0], [0.0, 1.0]], "row 0 .* is zero or not finite"),
+        ([[1.0, 0.0], [0.0, 0.0]], "row 1 .* it holds only zeros"),
+        ([[float("nan"), 0.0], [0.0, 1.0]], "row 0 .* it holds NaN or infinity"),
     ]
     for array, problem in cases:
         with subtests.test(array=repr(array)), pytest.raises(UsageError, match=problem):
-            EmbeddingSimilarity.load(save(tmp_path / "e.npy", array), 2, "images")
+            embedding_similarity(save(tmp_path / "e.npy", array), 2, "images")
 
 
 def test_a_file_that_is_not_an_array_is_refused(tmp_path: Path) -> None:
     (tmp_path / "e.npy").write_bytes(b"no array")
-    for name in ("e.npy", "missing.npy"):
-        with pytest.raises(UsageError, match="cannot be read"):
-            EmbeddingSimilarity.load(tmp_path / name, 2, "images")
+    for name, problem in (("e.npy", "is no .npy file"), ("missing.npy", "does not exist")):
+        with pytest.raises(UsageError, match=problem):
+            embedding_similarity(tmp_path / name, 2, "images")
 
 
 def test_pickled_arrays_are_refused(tmp_path: Path) -> None:
     np.save(tmp_path / "e.npy", np.array([{"a": 1}], dtype=object), allow_pickle=True)
-    with pytest.raises(UsageError, match="cannot be read"):
-        EmbeddingSimilarity.load(tmp_path / "e.npy", 1, "images")
+    with pytest.raises(UsageError, match="holds objects"):
+        embedding_similarity(tmp_path / "e.npy", 1, "images")

@@ -122,7 +122,7 @@ def test_the_counts_of_weeks_of_work_add_up(sqlite_store: Store) -> None:
     by_name = {one.name: one for one in found.annotators}
     assert set(by_name) == {person.name for person in (CAREFUL, STEADY, CARELESS, SETTLER)}
     careless, careful = by_name[CARELESS.name], by_name[CAREFUL.name]
-    kappas = [one.agreement.choices[0].kappa.value or 0 for one in (careless, careful)]
+    kappas = [one.agreement.choices[0].cohen.value or 0 for one in (careless, careful)]
     assert kappas[0] < kappas[1]
     assert (careless.gold.accuracy.value or 0) < (careful.gold.accuracy.value or 0)
     assert careless.returns == 1

@@ -118,7 +118,7 @@ def test_the_figures_of_the_tables_equal_those_of_json(
         "queues.0.forecast.earliest",
         "queues.0.agreement.choices.0.krippendorff.value",
         "queues.0.agreement.choices.0.fleiss.low",
-        "queues.0.annotators.2.agreement.choices.0.kappa.value",
+        "queues.0.annotators.2.agreement.choices.0.cohen.value",
         "queues.0.annotators.2.work.verdicts.rejected.high",
         "queues.0.returns.0.accuracy",
         "queues.1.items.waiting",

@@ -5,10 +5,10 @@ import pytest
 
 from annotate.answers import AnnotationRecord
 from annotate.backend import Desks
-from annotate.pull import OVERLAP, PullReport, ReconcileReport, moved, pull, reconcile
+from annotate.pull import OVERLAP, PullReport, moved, pull, reconcile
 from annotate.push import PUSH_ATTEMPTS, PushReport
 from annotate.push import push as push_patiently
-from annotate.queues import SHARED, Auto, Queue, Sample, shipped
+from annotate.queues import SHARED, Policy, Queue, shipped
 from db.annotations import annotations_of, unclear_annotations
 from db.decisions import append_decisions, set_active
 from db.entities import AgentRef, NewDecision, StoredEntity, fetch, find, parents_of
@@ -111,9 +111,9 @@ def test_items_that_need_no_review_are_not_sent(
 ) -> None:
     world.add("A woman in a red coat.", suspect=False)
     suspect = world.add()
-    automatic = QUEUE.model_copy(update={"policy": Auto()})
+    automatic = QUEUE.model_copy(update={"policy": Policy(policy="auto")})
     assert push(world.store, office, automatic).projects == ()
-    sampled = QUEUE.model_copy(update={"policy": Sample(rate=0)})
+    sampled = QUEUE.model_copy(update={"policy": Policy(policy="sample", rate=0)})
     assert push(world.store, office, sampled).pushed == 1
     assert [task.key for task in desk.sent] == [sampled.task_key(suspect)]
 
@@ -173,7 +173,7 @@ def test_duplicate_tasks_without_answers_are_removed(
     desk.annotate(copy, accepting(REWRITE))
     report = reconcile(world.store, office, QUEUE)
     assert (report.duplicates, report.adopted, sorted(desk.only_project)) == (2, 1, [copy])
-    assert (report.recovered, pull(world.store, office, QUEUE).known) == (1, 1)
+    assert (report.answers, pull(world.store, office, QUEUE).known) == (1, 1)
     assert state_of(world, entity_id) == "accepted"
 
 
@@ -348,7 +348,7 @@ def test_a_pull_without_a_project_is_empty(
     world: World, office: MemoryOffice, desk: MemoryDesk
 ) -> None:
     assert pull(world.store, office, QUEUE) == PullReport(queue=QUEUE.name)
-    assert reconcile(world.store, office, QUEUE) == ReconcileReport(queue=QUEUE.name)
+    assert reconcile(world.store, office, QUEUE) == PullReport(queue=QUEUE.name)
 
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)

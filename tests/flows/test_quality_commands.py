@@ -99,7 +99,7 @@ def test_embeddings_must_have_a_row_for_each_released_row(
     given = ("--image-embeddings", images, "--text-embeddings", captions, "--size", "3", "--json")
     wrong = loupe(*CHOICES, "draw", DATASET, *given)
     assert wrong.exit_code == 2
-    assert "a row for each of the released captions; got float64 of shape (24, 4)" in wrong.err
+    assert "must have 120 rows, one for each of the released captions; got 24" in wrong.err
     rows = 3 * (4 * 4 + 4 * 6)  # every second image has a second rewrite of both its captions
     np.save(captions, generator.normal(size=(rows, 4)))
     drawn = loupe(*CHOICES, "draw", DATASET, *given).json

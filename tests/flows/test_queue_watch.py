@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from annotate.queues import Auto, Policy, Queue, Sample, apply_policy, reopen_for_people, shipped
+from annotate.queues import Policy, Queue, apply_policy, reopen_for_people, shipped
 from flows.cli.queue import _watched
 from models.profiles.settings import load_settings
 from tests.annotate.memory_desk import MemoryOffice
@@ -25,7 +25,11 @@ def watched(world: World, home: Path) -> list[str]:
 
 def test_a_queue_is_served_under_the_policy_of_its_build(tmp_path: Path) -> None:
     for number, (policy, expected) in enumerate(
-        [(None, "required"), (Sample(rate=0.2, seed=3), "sample:0.2:3"), (Auto(), None)]
+        [
+            (None, "required"),
+            (Policy(policy="sample", rate=0.2, seed=3), "sample:0.2:3"),
+            (Policy(policy="auto"), None),
+        ]
     ):
         folder = tmp_path / str(number)
         folder.mkdir()
@@ -40,6 +44,6 @@ def test_a_queue_whose_sample_was_reopened_for_people_is_served_as_required(tmp_
     world = World(tmp_path)
     for item in range(12):
         world.add(f"{REWRITE} {item}", suspect=False)
-    open_queue(world, Sample(rate=0.2, seed=3))
+    open_queue(world, Policy(policy="sample", rate=0.2, seed=3))
     assert reopen_for_people(world.store, shipped().queue(DATASET, "rewrites"))
     assert watched(world, tmp_path) == ["required"]

@@ -153,8 +153,8 @@ def test_a_task_is_identified_by_its_key_if_its_number_was_reused(
         (project,) = desk.tasks
         first, second = desk.tasks[project].values()  # the server was reset
         desk.tasks[project] = {
-            first.id: second._replace(id=first.id),
-            second.id: first._replace(id=second.id),
+            first.id: second.model_copy(update={"id": first.id}),
+            second.id: first.model_copy(update={"id": second.id}),
         }
     carry_out(installed.run, installed.confirmed("entity", item), desks=office)
     assert installed.entities_on_desk() == [other, other]

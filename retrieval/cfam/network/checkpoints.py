@@ -24,6 +24,7 @@ from schemas.decoders import plain_picture
 from schemas.embedding import CfamEmbedder
 from schemas.errors import IntegrityError, ModelError
 from schemas.processes import flush_to_disk
+from schemas.validation import fault_of
 
 # Checkpoints of CFAM: `model.safetensors` beside `settings.json`.
 
@@ -76,8 +77,7 @@ def load_model(folder: Path) -> Cfam:
     Raises:
         ModelError: a file is missing or damaged, or the two do not belong together.
     """
-    described = _described(folder)
-    content = _parsed(described, folder)
+    described, content = _described(folder)
     architecture = checked_architecture(content.architecture, str(folder / SETTINGS))
     try:
         with safe_open(folder / WEIGHTS, framework="pt") as weights:
@@ -97,21 +97,17 @@ def load_model(folder: Path) -> Cfam:
     return model.eval()
 
 
-def _described(folder: Path) -> bytes:
+def _described(folder: Path) -> tuple[bytes, CheckpointSettings]:
+    """The settings of a checkpoint, as they are written and parsed."""
     try:
-        return (folder / SETTINGS).read_bytes()
+        described = (folder / SETTINGS).read_bytes()
+        return described, CheckpointSettings.model_validate_json(described)
     except OSError as error:
         reason = error.strerror or "unreadable"
         raise ModelError(f"the checkpoint {folder} has no {SETTINGS}: {reason}") from error
-
-
-def _parsed(described: bytes, folder: Path) -> CheckpointSettings:
-    try:
-        return CheckpointSettings.model_validate_json(described)
     except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(map(str, first["loc"])) or "the file"
-        raise ModelError(f"{folder / SETTINGS} is not valid: {place}: {first['msg']}") from error
+        reason = fault_of(error, CheckpointSettings)
+        raise ModelError(f"{folder / SETTINGS} is not valid: {reason}") from error
 
 
 def _require_shapes(

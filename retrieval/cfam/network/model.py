@@ -185,7 +185,7 @@ class GranularityDecoder(nn.Module):
             nn.LayerNorm(dimension),
             nn.Identity() if dimension == width else nn.Linear(dimension, width),
         )
-        self.blocks = nn.ModuleList(_block(settings) for _ in range(settings.blocks))
+        self.blocks = _blocks(nn.TransformerDecoderLayer, settings.blocks, width, settings.heads)
         self.normalisation = nn.LayerNorm(width)
 
     def forward(self, tokens: Tensor, padding: Tensor | None = None) -> Tensor:
@@ -201,18 +201,6 @@ class GranularityDecoder(nn.Module):
             found = block(found, local, memory_key_padding_mask=padding)
         fine: Tensor = self.normalisation(found)
         return fine
-
-
-def _block(settings: CfamDecoder) -> nn.Module:
-    return nn.TransformerDecoderLayer(
-        settings.width,
-        settings.heads,
-        dim_feedforward=4 * settings.width,
-        dropout=0.0,
-        activation="gelu",
-        batch_first=True,
-        norm_first=True,
-    )
 
 
 def local_similarities(visual: Tensor, textual: Tensor) -> Tensor:
@@ -246,9 +234,7 @@ class Matcher(nn.Module):
     def __init__(self, width: int, settings: CfamMatcher) -> None:
         super().__init__()
         self.modalities = nn.Parameter(torch.randn(2, width) * width**-0.5)
-        self.blocks = nn.ModuleList(
-            _matcher_block(width, settings.heads) for _ in range(settings.blocks)
-        )
+        self.blocks = _blocks(nn.TransformerEncoderLayer, settings.blocks, width, settings.heads)
         self.normalisation = nn.LayerNorm(width)
         self.judge = nn.Sequential(nn.Linear(2 * width, width), nn.GELU(), nn.Linear(width, 1))
 
@@ -291,15 +277,19 @@ class IdentityHead(nn.Module):
         return logits
 
 
-def _matcher_block(width: int, heads: int) -> nn.Module:
-    return nn.TransformerEncoderLayer(
-        width,
-        heads,
-        dim_feedforward=4 * width,
-        dropout=0.0,
-        activation="gelu",
-        batch_first=True,
-        norm_first=True,
+def _blocks(kind: type[nn.Module], count: int, width: int, heads: int) -> nn.ModuleList:
+    """Transformer blocks, normalised first, with an MLP of four times their width."""
+    return nn.ModuleList(
+        kind(
+            width,
+            heads,
+            dim_feedforward=4 * width,
+            dropout=0.0,
+            activation="gelu",
+            batch_first=True,
+            norm_first=True,
+        )
+        for _ in range(count)
     )
 
 
@@ -370,10 +360,12 @@ class Cfam(nn.Module):
         with torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(settings.seed)
             self.backbone = ClipBackbone(settings.backbone, architecture)
-            self.decoder = self._new_decoder()
-            self.text_decoder = None if settings.decoder.shared else self._new_decoder()
-            self.matcher = self._new_matcher()
-            self.identity_head = self._new_identity_head()
+            size, on, decoder = self.dimension, settings.losses, settings.decoder
+            separate = on.fine_grained and not decoder.shared
+            self.decoder = GranularityDecoder(size, decoder) if on.fine_grained else None
+            self.text_decoder = GranularityDecoder(size, decoder) if separate else None
+            self.matcher = Matcher(decoder.width, settings.matcher) if on.matching else None
+            self.identity_head = IdentityHead(size, identities) if on.identity else None
         if settings.checkpoint_activations:
             self.backbone.checkpoint_activations()
 
@@ -432,21 +424,6 @@ class Cfam(nn.Module):
             if parameter.requires_grad:
                 groups["pretrained" if pretrained else "new"][name] = parameter
         return groups
-
-    def _new_decoder(self) -> GranularityDecoder | None:
-        if not self.settings.losses.fine_grained:
-            return None
-        return GranularityDecoder(self.dimension, self.settings.decoder)
-
-    def _new_matcher(self) -> Matcher | None:
-        if not self.settings.losses.matching:
-            return None
-        return Matcher(self.settings.decoder.width, self.settings.matcher)
-
-    def _new_identity_head(self) -> IdentityHead | None:
-        if not self.settings.losses.identity:
-            return None
-        return IdentityHead(self.dimension, self.identities)
 
     def _fine_grained(self, images: Encoded, texts: Encoded) -> tuple[Tensor, Tensor] | None:
         if self.decoder is None:

@@ -177,9 +177,9 @@ def test_an_adjudicator_sees_the_answers_and_adopts_one(
             [ticked("verdict", "reject"), ticked("reason", "other"), written("note", HOSTILE)],
         )
     ]
-    given_answers = [answer for answer in answers if isinstance(answer, ReviewAnswer)]
+    given = {f"key {at}": one for at, one in enumerate(answers) if isinstance(one, ReviewAnswer)}
     (content,) = interface.contents(sqlite_store, [shown], bench.images_url)
-    panel = adjudication_data(interface, shown, by_key(*given_answers))
+    panel = adjudication_data(interface, shown, given)
     content = TaskContent({**content.data, **panel}, content.predictions)
     page = bench.open(_Adjudicated(), content, pictures, "Annotators disagree")
     page.press("2")

@@ -4,7 +4,8 @@ from pathlib import Path
 import pytest
 
 from annotate.answers import ReviewAnswer, UnclearAnswer
-from annotate.interfaces.image_pages import ImageFilter, measured_in_words, percent
+from annotate.interfaces.image_pages import ImageFilter
+from annotate.interfaces.page import percent
 from db.store import Store
 from schemas.proposals import Candidate, EditMeasurement
 from tests.annotate.browser import Bench, LabellingPage
@@ -83,15 +84,18 @@ def test_measurements_and_warnings_are_shown_as_text(sqlite_store: Store) -> Non
     assert measured.text.strip() == "Similarity to the anchor: 0.87."
 
 
-def test_an_unknown_region_of_change_is_pointed_out() -> None:
-    record = a_candidate().shown.record(Candidate)
-    measured = EditMeasurement(changed_share=0.2, apart_share=0.012, shift=0.1)
-    text = " ".join(measured_in_words(record.model_copy(update={"measurement": measured})))
+def test_an_unknown_region_of_change_is_pointed_out(sqlite_store: Store) -> None:
+    def text_of(measurement: EditMeasurement) -> str:
+        record = SHOWN.record(Candidate).model_copy(update={"measurement": measurement})
+        shown = SHOWN._replace(payload=record.payload())
+        (content,) = PAGE.contents(sqlite_store, [shown], "http://127.0.0.1:8/blobs")
+        return ParsedHtml(content.data["measured_html"]).text
+
+    text = text_of(EditMeasurement(changed_share=0.2, apart_share=0.012, shift=0.1))
     assert "The wanted region is unknown: check for yourself that the right thing changed." in text
     assert "1.2 % of the picture changed apart from the largest changes." in text
     assert "outside the wanted region" not in text
-    style = EditMeasurement(changed_share=0.9)
-    text = " ".join(measured_in_words(record.model_copy(update={"measurement": style})))
+    text = text_of(EditMeasurement(changed_share=0.9))
     assert "unknown" not in text, "a change of style concerns the whole picture"
 
 

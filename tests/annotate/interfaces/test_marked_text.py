@@ -1,8 +1,13 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from annotate.interfaces.page import Mark, changed_words, marked_captions, marked_text
-from annotate.interfaces.text_pages import finding_list
+from annotate.interfaces.page import (
+    Mark,
+    changed_words,
+    marked_captions,
+    marked_text,
+    page_html,
+)
 from schemas.faithfulness import Finding
 from tests.annotate.interfaces.regions import ParsedHtml
 
@@ -68,9 +73,9 @@ def test_minor_findings_are_listed_last() -> None:
         Finding(change="added", message="slim is an <impression>", minor=True),
         Finding(change="lost", message="the bag is left out"),
     ]
-    html = finding_list(findings)
+    html = page_html("findings", findings, (), "No warnings.")
     assert html.index("the bag") < html.index("slim is an &lt;impression&gt;")
-    assert finding_list([]) == "<p>No warnings.</p>"
+    assert page_html("findings", (), (), "No warnings.") == "<p>No warnings.</p>"
 
 
 def test_words_are_marked_by_how_well_they_distinguish_captions() -> None:
