@@ -41,17 +41,10 @@ def _start_queue_watcher(settings: Settings) -> RunningService:
     port = free_port()
     token = settings.label_studio_token
     access = {"LOUPE_LABEL_STUDIO_TOKEN": token.get_secret_value()} if token is not None else {}
+    program = (sys.executable, "-m", "flows.cli.main")
     spec = ServiceSpec(
         name=WATCHER,
-        command=(
-            sys.executable,
-            "-m",
-            "flows.cli.main",
-            "queue",
-            "watch",
-            "--webhook-port",
-            str(port),
-        ),
+        command=(*program, "queue", "watch", "--webhook-port", str(port)),
         working_directory=settings.home,
         environment={**without_keys(os.environ), **settings.environment(keys=False), **access},
         port=port,

@@ -141,13 +141,13 @@ def _report_lines(queue: str, answers: int, gold: "list[GoldFeedback]") -> Itera
 @command(app)
 def deactivate(name: NameArgument) -> Answer:
     """Stop sending tasks to a person and block their login. Their answers are kept."""
-    return _set_login(name, "left")
+    return _set_state(name, "left", may_log_in=False)
 
 
 @command(app)
 def reactivate(name: NameArgument) -> Answer:
     """Reactivate a person, with the same workspace and password."""
-    return _set_login(name, "active")
+    return _set_state(name, "active", may_log_in=True)
 
 
 @command(app)
@@ -156,13 +156,13 @@ def pause(name: NameArgument) -> Answer:
 
     The person can still log in. The next push sends their open tasks to others.
     """
-    return _set_pause(name, "paused")
+    return _set_state(name, "paused")
 
 
 @command(app)
 def resume(name: NameArgument) -> Answer:
     """Send tasks to a paused person again."""
-    return _set_pause(name, "active")
+    return _set_state(name, "active")
 
 
 @command(app)
@@ -182,28 +182,23 @@ def reinstate(name: NameArgument, queue: QueueArgument) -> Answer:
     return Answer(document, [f"{name} ({person.pseudonym}) works in {queue} again"])
 
 
-def _set_login(name: str, state: "AnnotatorState") -> Answer:
-    """Change the account before the store, so that a failure never leaves a login active."""
+def _set_state(name: str, state: "AnnotatorState", *, may_log_in: bool | None = None) -> Answer:
+    """Set the state of a person, and whether they may log in unless it is None.
+
+    The account is changed before the store, so that a failure never leaves a login active.
+    """
+    from db.reviews import set_annotator_state
     from services.label_studio import let_in
 
     own, store, person, credentials = _person(name)
-    if credentials is not None and credentials.email is not None:
-        let_in(own, credentials.email, state == "active")
+    if may_log_in is None:
+        if person.state == "left":
+            advice = f"first run: loupe annotator reactivate {name!r}"
+            raise UsageError(f"{name!r} is deactivated; {advice}")
+    elif credentials is not None and credentials.email is not None:
+        let_in(own, credentials.email, may_log_in)
     else:
         note(f"{person.server} is an external Label Studio: its owner manages the account")
-    return _set_state(store, name, state)
-
-
-def _set_pause(name: str, state: "AnnotatorState") -> Answer:
-    _, store, person, _ = _person(name)
-    if person.state == "left":
-        raise UsageError(f"{name!r} is deactivated; first run: loupe annotator reactivate {name!r}")
-    return _set_state(store, name, state)
-
-
-def _set_state(store: "Store", name: str, state: "AnnotatorState") -> Answer:
-    from db.reviews import set_annotator_state
-
     person = set_annotator_state(store, name, state)
     return Answer(_as_json(person), [f"{person.name}: {person.state}"])
 

@@ -7,7 +7,7 @@ from copy import copy
 from typing import Annotated, Any, ParamSpec, TypeVar, get_args, get_origin
 
 import typer
-from typer.models import ArgumentInfo, OptionInfo, ParameterInfo
+from typer.models import OptionInfo, ParameterInfo
 
 from flows.cli.output import with_answer
 
@@ -63,19 +63,14 @@ def _declared(parameter: inspect.Parameter, help_: str | None) -> Any:
         annotation, info = get_args(annotation)
     if annotation is typer.Context:
         return annotation
-    declared: ParameterInfo = copy(info) if info else _usual(parameter)
+    is_option = parameter.kind is inspect.Parameter.KEYWORD_ONLY
+    usual: ParameterInfo = typer.Option() if is_option else typer.Argument()
+    declared = copy(info) if info else usual
     declared.help = declared.help or help_
     if isinstance(declared, OptionInfo) and declared.default is ...:  # no name is stated
         name = _name_of(parameter.name)
         declared.default = f"--{name}/--no-{name}" if parameter.default is True else f"--{name}"
     return Annotated[annotation, declared]
-
-
-def _usual(parameter: inspect.Parameter) -> ParameterInfo:
-    info: OptionInfo | ArgumentInfo
-    is_option = parameter.kind is inspect.Parameter.KEYWORD_ONLY
-    info = typer.Option() if is_option else typer.Argument()
-    return info
 
 
 def _name_of(identifier: str) -> str:

@@ -64,7 +64,7 @@ def list_() -> Answer:
             {
                 "queue": queue.name,
                 "interface": queue.interface,
-                "policy": _used_policy([one for one in used if one.queue == queue.name], queue),
+                "policy": _used_policy(used, queue),
                 "answers each": queue.overlap,
                 **{name: counts.get(state, 0) for name, state in _STATES.items()},
                 "open": sum(tasks.get((queue.name, state), 0) for state in WAITING),
@@ -76,11 +76,12 @@ def list_() -> Answer:
 
 
 def _used_policy(counts: "Sequence[GateCount]", queue: "Queue") -> str:
-    """Return the policy that decided last, or the declared one if nothing is decided yet.
+    """Return the policy that decided last in a queue, or the declared one without a decision.
 
     If people decided last, it is the sample drawn before, or `required`.
     """
-    newest = sorted((one.last, one.policy) for one in counts if one.policy != "lead")
+    own = (one for one in counts if one.queue == queue.name and one.policy != "lead")
+    newest = sorted((one.last, one.policy) for one in own)
     policies = [policy for _, policy in newest[-2:]]
     if policies[-1:] == [""] and policies[0].startswith("sample"):
         policies.pop()
@@ -255,8 +256,8 @@ def _watched(settings: "Settings", store: "Store", name: str | None) -> "list[Qu
     watched = []
     for queue in chosen_queues(store, declared, None):
         if queue.name in opened:
-            used = _used_policy([one for one in counts if one.queue == queue.name], queue)
-            watched.append(queue.model_copy(update={"policy": parse_policy(used)}))
+            policy = parse_policy(_used_policy(counts, queue))
+            watched.append(queue.model_copy(update={"policy": policy}))
     return watched
 
 

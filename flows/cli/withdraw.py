@@ -282,7 +282,7 @@ def withdrawals(name: str | None = None) -> Answer:
     Args:
         name: Number of a withdrawal, or the first 6 or more digits of its key.
     """
-    from db.withdrawals import counts_of, find_withdrawal, list_withdrawals, notices_of, steps_of
+    from db.withdrawals import find_withdrawal, list_withdrawals
     from flows.cli.withdrawal_display import UNFINISHED, files_of, residual_lines, withdrawal_lines
     from flows.withdrawal.plan import residual_copies
 
@@ -290,9 +290,8 @@ def withdrawals(name: str | None = None) -> Answer:
         if name is not None:
             one = find_withdrawal(store, name)
             left = residual_copies(store, settings().home, one)
-            counts, notices = counts_of(store, one.id), notices_of(store, one.id)
-            lines = withdrawal_lines(one, counts, notices, steps_of(store, one.id))
-            return Answer(document(store, one, left), [*lines, *residual_lines(left)])
+            lines = [*withdrawal_lines(store, one), *residual_lines(left)]
+            return Answer(document(store, one, left), lines)
         found = list_withdrawals(store)
     columns = ("number", "key", "of", "ground", "files", "confirmed", "state")
     rows = [

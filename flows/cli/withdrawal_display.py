@@ -1,7 +1,7 @@
 """Terminal output for withdrawals: plans, confirmed withdrawals and residual copies."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
@@ -12,11 +12,12 @@ from schemas.provenance import Role
 from schemas.wording import many
 
 if TYPE_CHECKING:
+    from db.store import Store
     from db.withdrawal_graph import Named
-    from db.withdrawals import DoneStep, StoredWithdrawal
+    from db.withdrawals import StoredWithdrawal
     from flows.withdrawal.plan import ResidualCopies, WithdrawalPlan
     from flows.withdrawal.releases import AffectedRelease
-    from schemas.withdrawal import WithdrawalCount, WithdrawalNotice
+    from schemas.withdrawal import WithdrawalCount
 
 _SHOWN = 8
 _TEXT_CHARACTERS = 100
@@ -165,13 +166,10 @@ def files_of(withdrawal: "StoredWithdrawal") -> str:
     return "erased" if withdrawal.is_finished else "to be erased"
 
 
-def withdrawal_lines(
-    withdrawal: "StoredWithdrawal",
-    counts: Sequence["WithdrawalCount"],
-    notices: Sequence["WithdrawalNotice"],
-    steps: Sequence["DoneStep"],
-) -> Iterator[Line]:
+def withdrawal_lines(store: "Store", withdrawal: "StoredWithdrawal") -> Iterator[Line]:
     """Describe everything stored about a withdrawal."""
+    from db.withdrawals import counts_of, notices_of, steps_of
+
     ended = withdrawal.finished_at
     for name, value in (
         ("withdrawal", f"{withdrawal.id}, {withdrawal.key}"),
@@ -183,8 +181,8 @@ def withdrawal_lines(
         ("state", f"finished {ended:%Y-%m-%d %H:%M} UTC" if ended else UNFINISHED),
     ):
         yield f"{name:<12}{value}"
-    yield _counts(counts)
-    if notices:
+    yield _counts(counts_of(store, withdrawal.id))
+    if notices := notices_of(store, withdrawal.id):
         rows = []
         for one in notices:
             whole = sum(row.is_whole for row in one.rows)
@@ -192,8 +190,11 @@ def withdrawal_lines(
             rows.append((release, whole, len(one.rows) - whole, one.superseded_by or "–"))
         columns = ("release", "rows gone", "lose texts", "use instead")
         yield Table("Notices for holders of releases", columns, rows)
-    done = [(f"{one.done_at:%Y-%m-%d %H:%M:%S}", step_text(one.step, one.details)) for one in steps]
-    yield Table("Steps done", ("at", "step"), done)
+    steps = [
+        (f"{one.done_at:%Y-%m-%d %H:%M:%S}", step_text(one.step, one.details))
+        for one in steps_of(store, withdrawal.id)
+    ]
+    yield Table("Steps done", ("at", "step"), steps)
 
 
 def step_text(name: str, details: Mapping[str, Any]) -> str:
