@@ -4,12 +4,12 @@ import json
 from collections.abc import Iterator
 from difflib import SequenceMatcher
 from pathlib import Path
-from typing import Any, NamedTuple, get_args
+from typing import Any
 
-from release.changes import Difference, FieldChange, RowDifference, RowKind, TextChange
+from release.changes import Difference
 from release.diff import compare_releases
 from release.notices_files import read_mark
-from release.report.charts import THUMBNAIL_PX, THUMBNAILS, picture_path, smaller
+from release.report.charts import THUMBNAIL_PX, smaller
 from release.rows import number_in
 
 _PREVIOUS = "previous"
@@ -30,21 +30,7 @@ _TITLES = {
     "moved": "Moved to another split",
     "restated": "Restated: the same image and words, with another source",
 }
-
-
-class Span(NamedTuple):
-    """Words of a text: `kept`, `gone` or `new`."""
-
-    kind: str
-    text: str
-
-
-class Change(NamedTuple):
-    """A value or text that changed: its name, the kind of change, and its words."""
-
-    name: str
-    kind: str
-    spans: tuple[Span, ...]
+"""The kinds of rows that are shown; withdrawn rows are counted, but not shown again."""
 
 
 def shown_difference(previous: Path, folder: Path, report: Path) -> dict[str, Any]:
@@ -60,17 +46,14 @@ def shown_difference(previous: Path, folder: Path, report: Path) -> dict[str, An
     marked = read_mark(previous) or read_mark(folder)
     found = compare_releases(previous, folder, examples=0 if marked else _EXAMPLES)
     telling = [one for one in found.metadata if not _follows_from_rows(one.field)]
-    changes = [_value_change(one) for one in telling[:_SHOWN_METADATA]]
     return {
-        "before": f"{found.before.dataset} {found.before.version}",
-        "after": f"{found.after.dataset} {found.after.version}",
-        "before_id": found.before.id,
-        "is_empty": found.is_empty,
+        "found": found,
+        "titles": _TITLES,
         "counts": _counts(found),
         "details": list(_details(found)),
-        "groups": list(example_groups(found, previous, report)),
-        "metadata": changes,
-        "more_metadata": len(telling) - len(changes),
+        "pictures": _earlier_pictures(found, previous, report),
+        "metadata": telling[:_SHOWN_METADATA],
+        "more_metadata": max(0, len(telling) - _SHOWN_METADATA),
         "counts_of_rows": len(found.metadata) - len(telling),
     }
 
@@ -96,115 +79,51 @@ def _details(found: Difference) -> Iterator[tuple[str, str, list[tuple[str, int]
     yield "Moves between splits", "rows", splits
 
 
-def example_groups(found: Difference, previous: Path, report: Path) -> Iterator[dict[str, Any]]:
-    """Examples of a difference by kind, with their total number.
+def _earlier_pictures(found: Difference, previous: Path, report: Path) -> dict[str, str]:
+    """Write pictures of rows of the previous release, as far as possible; returns their paths.
 
-    Pictures of previous rows are written below `report`.
+    Those of rows in this release are in the gallery.
     """
-    kinds: tuple[RowKind, ...] = get_args(RowKind)
-    for kind in kinds:
-        if kind not in _TITLES:  # withdrawn rows are counted, but not shown again
+    pictures: dict[str, str] = {}
+    for row in found.examples:
+        number = number_in(row.before.file_path) if row.before is not None else None
+        if row.before is None or number is None or row.kind not in _TITLES:
             continue
-        examples = [one for one in found.examples if one.kind == kind]
-        if examples:
-            yield {
-                "kind": kind,
-                "title": _TITLES[kind],
-                "total": getattr(found.rows, kind),
-                "examples": [_example(one, previous, report) for one in examples],
-            }
+        image = (previous / row.before.file_path).resolve()
+        try:
+            is_inside = image.is_relative_to(previous.resolve())
+            small = smaller(image.read_bytes(), THUMBNAIL_PX) if is_inside else None
+        except OSError:
+            continue
+        if small is not None:
+            pictures[row.before.file_path] = name = f"{_PREVIOUS}/{number}.jpg"
+            (report / _PREVIOUS).mkdir(exist_ok=True)
+            (report / name).write_bytes(small)
+    return pictures
 
 
-def _example(row: RowDifference, previous: Path, report: Path) -> dict[str, Any]:
-    """A row that differs; a thumbnail is None if its picture is not available."""
-    changes = [_value_change(one) for one in row.fields]
-    changes += [_text_change(one) for one in row.texts]
-    if row.row is not None:
-        kind = "new" if row.kind == "added" else "gone"
-        captions = row.row["texts"].get("captions", [])
-        changes = [Change("caption", row.kind, (_whole(kind, one["text"]),)) for one in captions]
-    shown: dict[str, Any] = {"before": None, "after": None, "changes": changes}
-    for side, place in (("before", row.before), ("after", row.after)):
-        if place is not None:
-            number = number_in(place.file_path)
-            picture: str | None = None
-            if number is not None and side == "before":
-                picture = _earlier_picture(previous, place.file_path, number, report)
-                number = None  # the gallery shows only the later release
-            elif number is not None:
-                picture = picture_path(THUMBNAILS, number)
-            shown[side] = {
-                "name": place.file_path,
-                "split": place.split,
-                "number": number,
-                "thumbnail": picture,
-            }
-    return {"title": f"{row.source}: {row.source_file_path}", **shown}
+def shown_value(value: Any) -> str:
+    """A text, or another value as JSON, truncated if it is too long."""
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}…"
 
 
-def _earlier_picture(previous: Path, file_path: str, number: int, report: Path) -> str | None:
-    """Write the picture of a row of the previous release; None if that is not possible."""
-    image = (previous / file_path).resolve()
-    try:
-        is_inside = image.is_relative_to(previous.resolve())
-        small = smaller(image.read_bytes(), THUMBNAIL_PX) if is_inside else None
-    except OSError:
-        return None
-    if small is None:
-        return None
-    name = f"{_PREVIOUS}/{number}.jpg"
-    (report / _PREVIOUS).mkdir(exist_ok=True)
-    (report / name).write_bytes(small)
-    return name
-
-
-def _value_change(change: FieldChange) -> Change:
-    spans = []
-    if change.before is not None:
-        spans.append(_whole("gone", _written(change.before)))
-    if change.after is not None:
-        spans.append(_whole("new", _written(change.after)))
-    return Change(change.field, "changed", tuple(spans))
-
-
-def _written(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-
-
-def _text_change(change: TextChange) -> Change:
-    if change.kind == "withdrawn":
-        return Change(change.field.removesuffix("s"), change.kind, ())
-    before = str(change.before.values["text"]) if change.before else ""
-    after = str(change.after.values["text"]) if change.after else ""
-    name = change.field.removesuffix("s").replace("_", " ")
-    if change.kind == "edited":
-        return Change(name, change.kind, tuple(word_spans(before, after)))
-    kind = {"added": "new", "removed": "gone"}.get(change.kind, "kept")
-    return Change(name, change.kind, (_whole(kind, after or before),))
-
-
-def _whole(kind: str, text: str) -> Span:
-    """A text as a single span, truncated if it is too long."""
-    is_short = len(text) <= _SHOWN_CHARACTERS
-    return Span(kind, text if is_short else f"{text[:_SHOWN_CHARACTERS]}…")
-
-
-def word_spans(before: str, after: str) -> Iterator[Span]:
-    """Compare two texts word by word: kept, removed and added words in reading order.
+def word_spans(before: str, after: str) -> Iterator[tuple[str, str]]:
+    """Compare two texts word by word: `kept`, `gone` and `new` words in reading order.
 
     Texts that are too long to compare are shown as removed and added.
     """
     if max(len(before), len(after)) > 10 * _SHOWN_CHARACTERS:
-        yield _whole("gone", before)
-        yield _whole("new", after)
+        yield "gone", shown_value(before)
+        yield "new", shown_value(after)
         return
     old, new = before.split(), after.split()
     matcher = SequenceMatcher(None, old, new, autojunk=False)
     for tag, first, last, start, end in matcher.get_opcodes():
         if tag == "equal":
-            yield Span("kept", " ".join(old[first:last]))
+            yield "kept", " ".join(old[first:last])
             continue
         if last > first:
-            yield Span("gone", " ".join(old[first:last]))
+            yield "gone", " ".join(old[first:last])
         if end > start:
-            yield Span("new", " ".join(new[start:end]))
+            yield "new", " ".join(new[start:end])

@@ -21,6 +21,7 @@ from release.files import found_at
 from release.markup import share_text
 from release.model_use import PURPOSES, settings_in_words
 from release.report.charts import HEIGHT, THUMBNAILS, WIDTH, Histogram, histogram, picture_path
+from release.report.differences import shown_value, word_spans
 from release.rows import number_in
 from release.statistics import HISTOGRAM_STEP
 from schemas.base import Count, DatasetName, HexSha256, Record, Version
@@ -119,13 +120,14 @@ def _render_page(manifest: Manifest, difference: dict[str, Any] | None, withdraw
         number=lambda value: f"{value:,}",
         web=_web,
         row_number=number_in,
+        shown=shown_value,
         thumbnail=partial(picture_path, THUMBNAILS),
         money=_money,
         purpose=PURPOSES.get,
         settings=settings_in_words,
         conditions=conditions_in_words,
     )
-    environment.globals["share"] = share_text
+    environment.globals |= {"share": share_text, "word_spans": word_spans}
     return environment.get_template("index.html.j2").render(
         release=manifest,
         statistics=statistics,
