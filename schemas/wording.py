@@ -1,19 +1,34 @@
-"""Counts, long texts and long lists in messages."""
+"""English for messages and generated texts: counts, articles, lists, shortened texts."""
 
+import re
 from collections.abc import Sequence
+
+_VOWEL_SOUND = re.compile(r"(?!uni|one|us[ei]|eu)[aeiou]|hour|heir|honest|slr\b", re.IGNORECASE)
+
+
+def with_article(phrase: str) -> str:
+    """Return the phrase with `a` or `an`."""
+    return f"{'an' if _VOWEL_SOUND.match(phrase) else 'a'} {phrase}"
 
 
 def many(count: int, noun: str) -> str:
-    """A count of things in words: "1 image", "1,200 images"."""
+    """Return a count of things: `1 image`, `1,200 images`."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
-def shortened(text: str, most: int) -> str:
-    """A text of at most `most` characters, which ends in "…" if some are left out."""
-    return text if len(text) <= most else f"{text[: most - 1]}…"
+def joined(phrases: Sequence[str]) -> str:
+    """Return `a`, `a and b`, `a, b and c`; "" if there are none."""
+    if len(phrases) < 2:
+        return "".join(phrases)
+    return f"{', '.join(phrases[:-1])} and {phrases[-1]}"
 
 
 def first_of(names: Sequence[str], most: int) -> str:
-    """The first names, and the number of the others: "a, b and 3 more"."""
+    """Return the first names and the number of the others: `a, b and 3 more`."""
     more = f" and {len(names) - most:,} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more
+
+
+def shortened(text: str, most: int) -> str:
+    """Return a text of at most `most` characters, ending in "…" if some are left out."""
+    return text if len(text) <= most else f"{text[: most - 1]}…"

@@ -32,7 +32,7 @@ def cost(
     """
     from db.calls import CostRow, cost_rows
     from flows.engine.pipeline import load_build
-    from flows.ufine3c.judging import forecast
+    from flows.ufine3c.forecast import forecast
     from schemas.build import UFine3CBuild
 
     with opened_store() as store:

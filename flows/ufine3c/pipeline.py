@@ -11,7 +11,8 @@ from flows.engine.pipeline import PipelineSpec, Release, Step
 from flows.engine.sampling import SampleSettings, draw_sample
 from flows.shards.promotion import promote_drawn
 from flows.ufine3c.faithfulness import check_rewrites
-from flows.ufine3c.judging import forecast, judge_rewrites
+from flows.ufine3c.forecast import forecast
+from flows.ufine3c.judging import judge_rewrites
 from flows.ufine3c.rewriting import rewrite_captions
 from schemas.build import UFine3CBuild
 from schemas.records import Shard

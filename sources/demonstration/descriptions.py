@@ -8,9 +8,9 @@ the field only state what is present.
 from collections.abc import Mapping
 from string import Formatter
 
-from models.builtin.english import with_article
 from schemas.records import Granularity
 from schemas.validation import packaged_toml
+from schemas.wording import with_article
 from sources.demonstration.figure import Pose, View
 from sources.demonstration.people import Chance, Garment, Person, Sex
 

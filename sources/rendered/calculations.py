@@ -11,9 +11,9 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from pydantic import TypeAdapter
 
-from models.builtin.english import joined
 from schemas.base import Record
 from schemas.validation import packaged_toml
+from schemas.wording import joined
 from sources.demonstration.people import Chance
 from sources.rendered.pen import Box, Pen, Point, Written, with_article
 

@@ -5,7 +5,7 @@ import pytest
 from db.calls import NewCall, record_call
 from db.entities import new_entity
 from db.store import Store
-from flows.ufine3c.judging import forecast
+from flows.ufine3c.forecast import forecast
 from schemas.build import SourceSpec, UFine3CBuild
 from schemas.chat import ChatAnswer, ChatRequest
 from schemas.profile import JudgeSettings, OpenAIChat, Prices, Profile, RewriteSettings

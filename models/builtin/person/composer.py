@@ -6,7 +6,6 @@ from random import Random
 from typing import Literal
 
 from models.adapter import BuiltinChatModel
-from models.builtin.english import joined, with_article
 from models.builtin.person.description import Description, Thing
 from models.builtin.person.lexicon import load_lexicon
 from models.builtin.person.parser import parse_description
@@ -15,6 +14,7 @@ from schemas.chat import ChatRequest
 from schemas.faithfulness import Attribute, Fact, Span
 from schemas.profile import BuiltinRewriter
 from schemas.validation import packaged_toml
+from schemas.wording import joined, with_article
 
 Style = Literal["plain", "flowing", "brief"]
 

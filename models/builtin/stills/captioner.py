@@ -10,7 +10,6 @@ from PIL import Image
 
 from models.adapter import BuiltinChatModel, picture_of
 from models.builtin.describer import NAMES, lab_of, nearest_names
-from models.builtin.english import joined
 from models.builtin.stills.scene import read_scene
 from models.builtin.stills.text import (
     Content,
@@ -38,6 +37,7 @@ from schemas.requests import (
     Direction,
 )
 from schemas.taxonomy import RetrievalTask
+from schemas.wording import joined
 
 # The built-in captioner.
 

@@ -13,7 +13,6 @@ from PIL import Image
 from pydantic import TypeAdapter
 
 from models.adapter import Adapter
-from models.builtin.english import with_article
 from models.builtin.stills.drawing import BLACK_AND_WHITE, draw_still, in_style
 from models.builtin.stills.scene import (
     ACTIONS,
@@ -42,6 +41,7 @@ from schemas.base import Box
 from schemas.decoders import as_rgb
 from schemas.image_edit import BuiltinEditor, EditFailure, EditOutcome, EditRequest
 from schemas.taxonomy import DifferenceType
+from schemas.wording import with_article
 
 # The built-in editor.
 
