@@ -291,6 +291,25 @@ def refusal_of_other_code(folder: Path) -> str:
     return str(refused.value)
 
 
+def test_workers_fill_the_nodes_of_a_cluster(ray: EngineCase, tmp_path: Path) -> None:
+    """The cluster has two nodes with one CPU each, and two chunks are prepared per worker."""
+    threads, message = ray.run(threads_and_refusal, tmp_path)
+    assert threads == 4
+    assert "has room for a worker with 1.5 CPUs and 0 GPUs: all of them have 2 CPUs" in message
+
+
+def threads_and_refusal(folder: Path) -> tuple[int, str]:
+    """Return the threads for workers with one CPU, and the error for workers with more."""
+    settings = load_settings(home=folder, engine="ray", engine_cpus=1.0)
+    store = open_context(settings).store
+    with open_engine(settings, UpperCase(), 1, store) as engine:
+        threads = engine.threads
+    settings = load_settings(home=folder, engine="ray", engine_cpus=1.5)
+    with pytest.raises(ServiceError) as refused, open_engine(settings, UpperCase(), 1, store):
+        pass
+    return threads, str(refused.value)
+
+
 class Outcome(NamedTuple):
     """Results for twelve captions; authors by the number of the caption."""
 
