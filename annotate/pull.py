@@ -120,10 +120,11 @@ def reconcile(
             )
         read, _ = _read(store, reader, there.values(), all_of=ours)
         waiting = {key for key, task in ours.items() if task.state in WAITING}
-        missing = sorted(ours[key].entity_id for key in waiting - there.keys())
-        return found.plus(read).plus(Reading(missing=tuple(missing)))
+        missing = tuple(ours[key].entity_id for key in waiting - there.keys())
+        return found.plus(read).plus(Reading(missing=missing))
 
-    return _read_seats(store, queue, reader, compare)
+    report = _read_seats(store, queue, reader, compare)
+    return report.model_copy(update={"missing": tuple(sorted(report.missing))})
 
 
 def _read_seats(
