@@ -1193,11 +1193,8 @@ def _item_acts(reading: Reading) -> bool:
         return not first.has(Tag.PREPOSITION, Tag.WEAR)
     if reading.leads_to(frozenset((Tag.PERSON,)), _BEFORE_HEAD | {Tag.INDEFINITE, Tag.DEFINITE}):
         return False  # «under an umbrella stands a girl»
-    others, before = (
-        (Tag.STOP, Tag.PERSON, Tag.PRONOUN, Tag.AND),
-        reading.mentions[: reading.position],
-    )
-    actor = _first_of(reversed(before), *_ACTORS, *others)
+    others = (Tag.STOP, Tag.PERSON, Tag.PRONOUN, Tag.AND)
+    actor = _first_of(reversed(reading.mentions[: reading.position]), *_ACTORS, *others)
     return actor.has(*_ACTORS) and not actor.has(*others) and not reading.person_acts
 
 
