@@ -12,8 +12,7 @@ from flows.ccd.refining import refine_captions
 from flows.ccd.run import CcdRun, Clock, DownloaderMaker, search_of, utc_now
 from flows.ccd.strategies import propose_strategies
 from flows.engine.build_files import demonstration_build
-from flows.engine.gates import Gate
-from flows.engine.pipeline import Loop, PipelineSpec, Release, Step
+from flows.engine.pipeline import Gate, Loop, PipelineSpec, Release, Step
 from schemas.build import CcdBuild
 from schemas.profile import Profile
 from services.diagnosis import ModelSpec

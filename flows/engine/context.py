@@ -369,7 +369,7 @@ def never(_run: object) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class PipelineStep(ABC, Generic[RunT]):
-    """A step of a pipeline, a gate (`flows.engine.gates`), a loop of these, or the release.
+    """A step of a pipeline, a gate, a loop of these, or the release.
 
     `enabled` tells whether this build includes it. If `per_item`, it also runs while items wait at
     earlier gates. Such a step must use only decided items, and its result for an item must not

@@ -6,9 +6,8 @@ from typing import Any
 
 from db.entities import LIVE, NewEntity, StoredEntity, parents_of
 from flows.engine.build_files import demonstration_build
-from flows.engine.gates import Gate, reopen
 from flows.engine.importing import import_source
-from flows.engine.pipeline import Loop, PipelineSpec, Release, Step
+from flows.engine.pipeline import Gate, Loop, PipelineSpec, Release, Step, reopen
 from flows.engine.runner import sole_run, store_settings
 from flows.recos.caption_validation import validate_captions
 from flows.recos.captioning import task_of, write_captions

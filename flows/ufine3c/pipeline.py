@@ -5,9 +5,8 @@ from functools import partial
 from db.entities import LIVE, count_entities
 from flows.engine.build_files import demonstration_build
 from flows.engine.context import PipelineRun
-from flows.engine.gates import Gate
 from flows.engine.importing import import_source
-from flows.engine.pipeline import PipelineSpec, Release, Step
+from flows.engine.pipeline import Gate, PipelineSpec, Release, Step
 from flows.engine.sampling import SampleSettings, draw_sample
 from flows.shards.promotion import promote_drawn
 from flows.ufine3c.faithfulness import check_rewrites

@@ -6,8 +6,7 @@ from functools import partial
 from db.entities import LIVE, count_entities
 from flows.engine.build_files import demonstration_build
 from flows.engine.context import PipelineRun, always
-from flows.engine.gates import Gate
-from flows.engine.pipeline import PipelineSpec, Release, Step
+from flows.engine.pipeline import Gate, PipelineSpec, Release, Step
 from flows.ufine6926.describing import draft_descriptions, offer_drafts
 from flows.ufine6926.identities import form_identities
 from flows.ufine6926.noise_filter import (

@@ -10,8 +10,7 @@ from db.entities import StoredEntity, find
 from flows.ccd.pipeline import ccd_pipeline
 from flows.ccd.run import CcdRun
 from flows.engine.context import BuildReport, RunContext
-from flows.engine.gates import Gate
-from flows.engine.pipeline import Loop, PipelineSpec, run_pipeline
+from flows.engine.pipeline import Gate, Loop, PipelineSpec, run_pipeline
 from models.profiles.loader import load_profile
 from schemas.build import CcdBuild
 from schemas.profile import OpenAIChat, Profile
