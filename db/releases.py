@@ -99,8 +99,21 @@ class StoredRelease(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Return its dataset and version, such as `people 1.0.0`."""
-        return f"{self.manifest.dataset} {self.manifest.version}"
+        """Return its dataset and version."""
+        return self.manifest.name
+
+    def existing_folder(self) -> Path:
+        """Return the folder.
+
+        Raises:
+            UsageError: it no longer exists.
+        """
+        if not self.folder.is_dir():
+            raise UsageError(
+                f"{self.name} was built in {self.folder}, which no longer exists; give "
+                f"the folder of a copy, or rebuild it with `loupe release rebuild`"
+            )
+        return self.folder
 
 
 def store_release(
@@ -129,9 +142,8 @@ def store_release(
         known = connection.execute(query).scalar_one_or_none()
         if known is not None and known != manifest.id:
             raise IntegrityError(
-                f"{manifest.dataset} {manifest.version} was released as {known[:12]}, and what "
-                f"would be released now is {manifest.id[:12]}; releases never change: "
-                f"choose a new version"
+                f"{manifest.name} was released as {known[:12]}, and what would be released now is "
+                f"{manifest.id[:12]}; releases never change: choose a new version"
             )
         if known is None:
             _insert(connection, manifest, folder, entity_ids, mark)
@@ -153,8 +165,8 @@ def _refuse_withdrawn(connection: Connection, manifest: Manifest) -> None:
     )
     if (found := connection.execute(query).first()) is not None:
         raise IntegrityError(
-            f"{manifest.dataset} {manifest.version} was not released: the {found.kind} "
-            f"{found.id[:12]} was withdrawn while this was built; build it again"
+            f"{manifest.name} was not released: the {found.kind} {found.id[:12]} was withdrawn "
+            f"while this was built; build it again"
         )
 
 

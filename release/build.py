@@ -389,12 +389,12 @@ def _is_there(out: Path, content: Path, manifest: Manifest, scratch: Scratch) ->
         return False
     if digest_of_file(out / MANIFEST) != digest_of_file(content / MANIFEST):
         raise IntegrityError(
-            f"{out} holds another release than what {manifest.dataset} {manifest.version} would be "
+            f"{out} holds another release than what {manifest.name} would be "
             f"now ({manifest.id[:12]}); releases never change: give the build another version"
         )
     if fault := files_fault(out, scratch):
         raise IntegrityError(
-            f"{out} is {manifest.dataset} {manifest.version}, but {fault}; nothing was written: "
+            f"{out} is {manifest.name}, but {fault}; nothing was written: "
             f"move that folder away and build again"
         )
     return True

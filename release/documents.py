@@ -389,8 +389,9 @@ def documents_of(manifest: Manifest, scratch: Scratch) -> dict[str, Callable[[],
     if manifest.leaks is not None or manifest.contamination:
         documents[LEAKS] = partial(certificate_text, manifest.leaks, manifest.contamination)
     if manifest.statistics.licences:
-        name = f"{manifest.dataset} {manifest.version}"
-        documents[ATTRIBUTION] = lambda: b"".join(attribution_text(name, scratch.credits()))
+        documents[ATTRIBUTION] = lambda: b"".join(
+            attribution_text(manifest.name, scratch.credits())
+        )
     return documents
 
 

@@ -99,5 +99,5 @@ def released_images(
         release.check(release.shards(chosen))
         yield from ordered_map(seen, rows())
 
-    named = (name or f"{manifest.dataset} {manifest.version}") + (f" ({split})" if split else "")
+    named = (name or manifest.name) + (f" ({split})" if split else "")
     return Other(named, "release", contents, manifest)

@@ -482,7 +482,7 @@ def chosen_split(manifest: Manifest, wanted: str | None) -> Split:
         UsageError: if the release has no such split, or the choice is ambiguous.
     """
     splits = {one.split: one.split for one in manifest.statistics.splits}
-    name = f"{manifest.dataset} {manifest.version}"
+    name = manifest.name
     if wanted is not None and wanted not in splits:
         raise UsageError(f"{name} has no split {wanted!r}; it has {', '.join(splits)}")
     if wanted is None and "test" not in splits and len(splits) != 1:

@@ -716,6 +716,11 @@ class Manifest(Record):
     terms: ReleaseTerms
 
     @property
+    def name(self) -> str:
+        """The dataset and the version, such as `people 1.0.0`."""
+        return f"{self.dataset} {self.version}"
+
+    @property
     def corrections(self) -> tuple[ReleasedCorrection, ...]:
         """The corrections of the terms of sources, in order."""
         return tuple(one.correction for one in self.sources if one.correction)

@@ -112,7 +112,7 @@ def board_lines(board: "Leaderboard") -> Iterator[Line]:
     """Yield the tables and notes of a leaderboard."""
     from flows.evaluation.leaderboard import column_title
 
-    name = f"{board.manifest.dataset} {board.manifest.version}, {board.split}"
+    name = f"{board.manifest.name}, {board.split}"
     for one in board.boards:
         title = f"{name}: {one.direction}, {one.queries:,} queries, gallery of {one.gallery:,}"
         first, *rest = map(column_title, one.metrics)

@@ -108,14 +108,7 @@ def folder_called(name: str) -> Path:
     if "/" in name:
         raise UsageError(f"{name} is not a folder; name the folder of a release")
     with opened_store() as store:
-        release = find_release(store, name)
-    if not release.folder.is_dir():
-        known = f"{release.manifest.dataset} {release.manifest.version}"
-        raise UsageError(
-            f"{known} was built in {release.folder}, which no longer exists; give the folder of a "
-            f"copy, or rebuild it with `loupe release rebuild`"
-        )
-    return release.folder
+        return find_release(store, name).existing_folder()
 
 
 def _releases() -> list[str]:

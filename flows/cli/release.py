@@ -143,9 +143,8 @@ def _where(built: "BuiltRelease") -> dict[str, Any]:
 
 def _lines(how: str, built: "BuiltRelease", content: str) -> list[str]:
     done = f"{how} in" if built.is_new else "already exists, unchanged:"
-    name = f"{built.manifest.dataset} {built.manifest.version}"
     more = (f"  {one}" for one in (content, built.elsewhere) if one)
-    return [f"{name} {done} {built.folder}", *more]
+    return [f"{built.manifest.name} {done} {built.folder}", *more]
 
 
 # `loupe release list` and `show`: the releases that were built here, and their content.

@@ -289,15 +289,11 @@ def _in_store(context: RunContext, text: str, split: str | None) -> Other:
             raise UsageError(message + str(error)) from error
         _refuse_split(text, split)
         return stored_images(context, text)
-    if not is_release(release.folder):
-        known = f"{release.manifest.dataset} {release.manifest.version}"
-        what = f"{known} was built in {release.folder}, which no longer exists"
-        raise UsageError(f"{what}; give the folder of a copy")
 
     def known_looks(ids: Sequence[str]) -> dict[str, Look]:
         return {id_: _look_of(one) for id_, one in fingerprints_of(context.store, ids).items()}
 
-    return released_images(release.folder, split, known=known_looks)
+    return released_images(release.existing_folder(), split, known=known_looks)
 
 
 def _refuse_split(text: str, split: str | None) -> None:
@@ -337,10 +333,9 @@ def contamination_inspection(warn: Callable[[str], None], *, refuse: bool) -> In
         sentences = [contaminated_sentence(held) for held in manifest.contamination if held.leaks]
         if sentences and refuse:
             raise IntegrityError(
-                f"{manifest.dataset} {manifest.version} is contaminated, so nothing is released: "
-                f"{'; '.join(sentences)}"
+                f"{manifest.name} is contaminated, so nothing is released: {'; '.join(sentences)}"
             )
         for sentence in sentences:
-            warn(f"{manifest.dataset} {manifest.version} is contaminated: {sentence}")
+            warn(f"{manifest.name} is contaminated: {sentence}")
 
     return inspect

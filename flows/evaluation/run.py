@@ -570,8 +570,8 @@ def run_evaluation(context: RunContext, request: EvaluationRequest) -> Evaluatio
     found = locate_release(context.store, request.release)
     if found.folder is None:
         raise UsageError(
-            f"the files of {found.manifest.dataset} {found.manifest.version} are not on this "
-            f"machine any more; name the folder of a copy"
+            f"the files of {found.manifest.name} are not on this machine any more; name the folder "
+            f"of a copy"
         )
     _warn_of_withdrawals(context, found)
     stored: list[Stored] = []

@@ -103,7 +103,6 @@ def find_training_images(path: Path, settings: CfamTraining) -> TrainingImages:
 
 def _of_release(folder: Path, settings: CfamTraining) -> TrainingImages:
     manifest = read_manifest(folder)
-    name = f"{manifest.dataset} {manifest.version}"
     splits = [one.split for one in manifest.statistics.splits]
     if "train" not in splits:
         with_one = (
@@ -112,8 +111,8 @@ def _of_release(folder: Path, settings: CfamTraining) -> TrainingImages:
             else "build-ufine6926"
         )
         raise UsageError(
-            f"{name} has no train split, only {', '.join(splits)}; wanted a release with one, as "
-            f"{with_one} makes"
+            f"{manifest.name} has no train split, only {', '.join(splits)}; wanted a release with "
+            f"one, as {with_one} makes"
         )
     trained, validated = (
         _images(read_release(folder, split), by_group=bool(settings.losses.contrast))
@@ -121,7 +120,7 @@ def _of_release(folder: Path, settings: CfamTraining) -> TrainingImages:
         else ()
         for split in ("train", "val")
     )
-    return _chosen(trained, validated, name, manifest.id, settings)
+    return _chosen(trained, validated, manifest.name, manifest.id, settings)
 
 
 def _images(release: ReadRelease, *, by_group: bool) -> tuple[TrainingImage, ...]:

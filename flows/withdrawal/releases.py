@@ -263,7 +263,7 @@ def _find_release(store: Store, name: str) -> StoredRelease:
         if one.manifest.id == manifest.id:
             return one._replace(folder=folder)
     raise UsageError(
-        f"{manifest.dataset} {manifest.version} in {folder} was not built here; name a release "
+        f"{manifest.name} in {folder} was not built here; name a release "
         f"that `loupe release list` shows"
     )
 

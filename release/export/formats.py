@@ -329,7 +329,7 @@ def _write_coco(source: ReleaseSource, folder: Path) -> Iterator[ReleasedFile]:
 
 def _info(manifest: Manifest, split: str) -> dict[str, str]:
     return {
-        "description": f"{manifest.dataset} {manifest.version}",
+        "description": manifest.name,
         "version": manifest.version,
         "release": manifest.id,
         "split": split,
