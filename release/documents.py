@@ -1,5 +1,6 @@
 """The documents that are generated from a manifest: the last files before the manifest itself."""
 
+import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
@@ -8,6 +9,7 @@ from itertools import dropwhile
 from pathlib import Path
 from typing import Any, Final
 
+import yaml
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from release.contamination import distance_in_words, leak_rule
@@ -29,7 +31,7 @@ from release.facts import (
 )
 from release.files import ATTRIBUTION, CARD, CITATION, CROISSANT, FIGURE, LEAKS, write_file
 from release.leaks import certificate_text
-from release.markup import as_link, as_text, share_text, yaml_lines
+from release.markup import as_link, as_text, share_text
 from release.model_use import PURPOSES, settings_in_words
 from release.published import CCD_TABLE, COMPARED, RECOS, RECOS_TASKS, UFINE6926, published_beside
 from release.report.charts import histogram
@@ -173,7 +175,7 @@ def render_card(manifest: Manifest) -> str:
     gates = {one.gate for one in manifest.statistics.gates if one.by_people}
     return template.render(
         release=manifest,
-        front="\n".join(yaml_lines(_front_matter(manifest))),
+        front=_as_yaml(_front_matter(manifest)),
         about=manifest.about or ReleaseAbout(),
         bibtex=bibtex(citation(manifest)),
         collected=collection_sentence(manifest),
@@ -222,7 +224,7 @@ def card_environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
-        autoescape=False,  # noqa: S701 - Markdown; foreign text goes through `text`, `code`, `yaml`
+        autoescape=False,  # noqa: S701 - Markdown; foreign text goes through `text` or `code`
     )
     environment.filters.update(
         text=as_text,
@@ -367,7 +369,11 @@ def word_figure(manifest: Manifest) -> str:
 
 def _citation_text(manifest: Manifest) -> str:
     """The `CITATION.cff` of a release."""
-    return "".join(f"{line}\n" for line in yaml_lines(citation(manifest)))
+    return _as_yaml(citation(manifest))
+
+
+def _as_yaml(values: dict[str, Any]) -> str:
+    return str(yaml.safe_dump(values, allow_unicode=True, sort_keys=False, width=math.inf))
 
 
 OF_MANIFEST: Final[dict[str, Callable[[Manifest], str]]] = {

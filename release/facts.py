@@ -264,8 +264,6 @@ def texts_sentence(manifest: Manifest) -> str:
 
 
 # How to cite a release: `CITATION.cff`, in the Citation File Format 1.2.0, and BibTeX.
-#
-# The format is YAML. Every value is written as JSON, which is valid YAML.
 
 _CFF_VERSION = "1.2.0"
 _MESSAGE = "If you use this dataset, please cite it as below, and its sources with it."

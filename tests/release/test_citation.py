@@ -5,12 +5,12 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from huggingface_hub import DatasetCard
 
 from release.croissant import croissant
-from release.documents import hub_licences, render_card
+from release.documents import OF_MANIFEST, hub_licences, render_card
 from release.facts import bibtex, citation
-from release.files import CITATION
-from release.markup import as_yaml, yaml_lines
+from release.files import CARD, CITATION
 from schemas.release import LicenceTerms, ReleaseAbout, ReleaseTerms
 from tests.release.kinds import ABOUT, Built
 
@@ -146,22 +146,19 @@ def test_the_licence_of_the_texts_is_in_all_documents(every_kind: dict[str, Buil
             assert f"{whole} {sentence}" in render_card(manifest), (of_texts, details, sentence)
 
 
-def test_any_text_is_preserved_in_yaml() -> None:
-    cases: list[str] = [
-        "plain",
-        "a: b # c",
-        "'\"\\",
-        "two\nlines",
-        "\x85\u2028\ufeff\x01",
-        "😀",
-        "yes",
-        "1.0",
-        "",
-    ]
+def test_any_title_is_preserved_in_yaml(every_kind: dict[str, Built]) -> None:
+    cases = (
+        *("plain", "a: b # c", "'\"\\", "two\nlines", "two\n---\nlines", "\x85\u2028\ufeff\x01"),
+        *("😀", "yes", "1.0", "- a", "2026-11-22"),
+    )
+    manifest = next(iter(every_kind.values())).manifest
     for text in cases:
-        assert yaml.safe_load(as_yaml(text)) == text, text
-        lines = "\n".join(yaml_lines({"a": [{"b": text, "c": [text]}], "d": {"e": text}}))
-        assert yaml.safe_load(lines) == {"a": [{"b": text, "c": [text]}], "d": {"e": text}}, text
+        about = ReleaseAbout(title=text, description=text)
+        stated = manifest.model_copy(update={"about": about})
+        cited = yaml.safe_load(OF_MANIFEST[CITATION](stated))
+        assert cited == citation(stated), text
+        card = DatasetCard(OF_MANIFEST[CARD](stated), ignore_metadata_errors=False)
+        assert card.data["pretty_name"] == about.title, text
 
 
 def test_bibtex_lists_people_and_organisations(every_kind: dict[str, Built]) -> None:

@@ -72,7 +72,7 @@ FORGED = [
     Forged("README.md", lambda text: text + "\nFree for any use.\n"),
     Forged("README.md", lambda text: text[: len(text) // 2]),
     Forged("README.md", lambda text: text.replace("\n", "\r\n")),
-    Forged("CITATION.cff", lambda text: text.replace('"', '"Dr ', 1)),
+    Forged("CITATION.cff", lambda text: text.replace("name: ", "name: Dr ", 1)),
     Forged("words.svg", lambda text: text.replace("<rect", "<script/><rect", 1)),
     Forged("croissant.json", other_licence),
 ]
