@@ -3,11 +3,13 @@
 import re
 from collections.abc import Sequence
 
-_VOWEL_SOUND = re.compile(r"(?!uni|one|us[ei]|eu)[aeiou]|hour|heir|honest|slr\b", re.IGNORECASE)
+_VOWEL_SOUND = re.compile(
+    r"(?!uni|one|us[ei]|eu|u-)[aeiou]|hour|heir|honest|slr\b|l-", re.IGNORECASE
+)
 
 
 def with_article(phrase: str) -> str:
-    """Return the phrase with `a` or `an`."""
+    """Return the phrase with `a` or `an`: `an L-shaped figure`."""
     return f"{'an' if _VOWEL_SOUND.match(phrase) else 'a'} {phrase}"
 
 

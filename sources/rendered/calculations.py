@@ -13,9 +13,9 @@ from pydantic import TypeAdapter
 
 from schemas.base import Record
 from schemas.validation import packaged_toml
-from schemas.wording import joined
+from schemas.wording import joined, with_article
 from sources.demonstration.people import Chance
-from sources.rendered.pen import Box, Pen, Point, Written, with_article
+from sources.rendered.pen import Box, Pen, Point, Written
 
 _TABLES = packaged_toml(__package__, "calculations.toml")
 _TERM = re.compile(r"([-+]?[0-9.]*)([a-d]+)")

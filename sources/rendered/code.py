@@ -15,6 +15,7 @@ from schemas.records import Rejection
 from schemas.recos import RenderedTruth
 from schemas.taxonomy import RetrievalTask
 from schemas.validation import packaged_toml
+from schemas.wording import with_article
 from sources.demonstration.people import Chance
 from sources.rendered.pen import (
     GENERATOR,
@@ -22,7 +23,6 @@ from sources.rendered.pen import (
     FontShelf,
     RenderedImage,
     rendered,
-    with_article,
 )
 from sources.rendered.sandbox import LANGUAGES, STAGE, Limits, run_program
 

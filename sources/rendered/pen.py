@@ -127,11 +127,6 @@ def rendered(picture: Image.Image, truth: RenderedTruth) -> RenderedImage:
     return RenderedImage(truth=truth, png=buffer.getvalue())
 
 
-def with_article(noun: str) -> str:
-    """Return `noun` with its indefinite article: `an L-shaped figure`."""
-    return ("an " if noun[0] in "aeiouAEIOL" else "a ") + noun
-
-
 Style = Literal["handwritten", "serif", "sans-serif", "monospaced", "chinese"]
 
 

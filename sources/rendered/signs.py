@@ -20,6 +20,7 @@ from schemas.errors import FormatError, UsageError
 from schemas.recos import RenderedTruth
 from schemas.requests import SignCategory, SignPair
 from schemas.taxonomy import RetrievalTask
+from schemas.wording import with_article
 from sources.demonstration.people import Chance
 from sources.rendered.pen import (
     GENERATOR,
@@ -31,7 +32,6 @@ from sources.rendered.pen import (
     RenderedImage,
     rendered,
     shaded,
-    with_article,
 )
 
 # The look of a sign, a notice or a menu: its place, its colours, its typeface.
