@@ -10,7 +10,7 @@ without counting imports and compilation. The minimum of all rounds counts, in e
 in processor seconds, which are more reliable on a shared machine.
 
 Embeddings are noisy clusters, about as hard as UFine3C ("trained"), or pure noise with matches at
-any rank ("random"), the slowest case, which takes about twice the time of the product.
+any rank ("random"), the slowest case.
 """
 
 import argparse

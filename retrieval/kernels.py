@@ -46,7 +46,7 @@ def fill_similarities(
 
 # Keep the rows of the gallery that are nearest to each query, exactly, over tiles of a product.
 
-_SEGMENT = 256
+_SEGMENT = 128
 """The number of products of a row that are checked together: most segments contain nothing new."""
 
 
@@ -194,41 +194,46 @@ def rank_tile(
 
 @njit(nogil=True, cache=True)
 def _rank(products: NDArray[np.float32], block: QueryBlock, query: int, gallery: FloatRows) -> None:
-    """Finds for each product the most similar match that it reaches, then accumulates."""
-    chosen = slice(block.starts[query], block.starts[query + 1])
-    thresholds, above, below = block.thresholds[chosen], block.above[chosen], block.below[chosen]
-    counts = np.zeros(thresholds.size, dtype=np.int64)
-    sums = np.zeros(thresholds.size, dtype=np.int64)
+    """Compares each segment with every match, from the least similar one upwards."""
     for start in range(0, products.size, _SEGMENT):
         segment = products[start : start + _SEGMENT]
-        if _count_from(segment, below[-1]) == 0:
-            continue
-        for at in range(segment.size):
-            product = segment[at]
-            if product < below[-1]:
-                continue
-            reached = _first_reached(below, product)
-            if product < above[reached]:
-                exact = similarity(block.rows[query], gallery[start + at])
-                reached = _first_reached(thresholds, exact)
-            if reached < thresholds.size:
-                counts[reached] += 1
-                sums[reached] += np.int64(np.int32(product * _FIXED_POINT))
-    block.counts[chosen] += np.cumsum(counts)
-    block.sums[chosen] += np.cumsum(sums)
+        for pair in range(block.starts[query + 1] - 1, block.starts[query] - 1, -1):
+            above, below = block.above[pair], block.below[pair]
+            certain, unclear, total = _reaching(segment, above, below)
+            if certain + unclear == 0:
+                break  # nothing reaches the more similar matches either
+            block.counts[pair] += certain
+            block.sums[pair] += total
+            threshold, near = block.thresholds[pair], above - below
+            for at in range(segment.size if unclear else 0):
+                if (
+                    abs(segment[at] - threshold) < near  # one branch for nearly all of them
+                    and below <= segment[at] < above
+                    and similarity(block.rows[query], gallery[start + at]) >= threshold
+                ):
+                    block.counts[pair] += 1
+                    block.sums[pair] += np.int64(np.int32(segment[at] * _FIXED_POINT))
 
 
 @njit(nogil=True, cache=True)
-def _first_reached(falling: NDArray[np.floating], value: float) -> int:
-    """The first position in `falling` with a value of at most `value`, else its size."""
-    first, last = 0, falling.size
-    while first < last:
-        middle = (first + last) // 2
-        if falling[middle] <= value:
-            last = middle
-        else:
-            first = middle + 1
-    return first
+def _reaching(
+    products: NDArray[np.float32], above: np.float32, below: np.float32
+) -> tuple[int, int, int]:
+    """The number of products from `above`, of those between the bounds, and the sum of the former.
+
+    There are no branches and nothing wider than 32 bits, so that the compiler can use vector
+    instructions. The sum is split: neither half overflows within a segment.
+    """
+    certain, possible = np.int32(0), np.int32(0)
+    high, low = np.int32(0), np.int32(0)
+    for at in range(products.size):
+        product = products[at]
+        fixed = np.int32((product if product >= above else np.float32(0)) * _FIXED_POINT)
+        certain = np.int32(certain + np.int32(product >= above))
+        possible = np.int32(possible + np.int32(product >= below))
+        high = np.int32(high + np.int32(fixed >> 15))
+        low = np.int32(low + np.int32(fixed & 0x7FFF))
+    return int(certain), int(possible - certain), (int(high) << 15) + int(low)
 
 
 @njit(nogil=True, cache=True)
