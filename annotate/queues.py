@@ -9,7 +9,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
-from pydantic import BeforeValidator, Field, ValidationError, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, model_validator
 
 from db.decisions import append_decisions, decided_under_other_policies
 from db.entities import (
@@ -103,6 +103,15 @@ def _policy(value: object) -> object:
     return parse_policy(value) if isinstance(value, str) else value
 
 
+def _differing(names: tuple[str, ...]) -> tuple[str, ...]:
+    if len(set(names)) < len(names):
+        raise ValueError("the names must differ")
+    return names
+
+
+_Names = Annotated[tuple[str, ...], AfterValidator(_differing)]
+
+
 class Step(Record):
     """The settings of a step.
 
@@ -139,8 +148,8 @@ class Step(Record):
     policy: Annotated[Policy, BeforeValidator(_policy)] = Policy(policy="required")
     marked_always: bool = True
     overlap: int = Field(default=1, ge=1, le=9)
-    annotators: tuple[str, ...] = ()
-    adjudicators: tuple[str, ...] = ()
+    annotators: _Names = ()
+    adjudicators: _Names = ()
     gold_rate: float = Field(default=0.0, ge=0, le=0.5)
     batch: int | None = Field(default=None, ge=2)
     qualification: int = Field(default=0, ge=0)
@@ -231,11 +240,20 @@ def shipped() -> Declarations:
     return Declarations({name: Step(**table) for name, table in tomllib.loads(text).items()}, {})
 
 
+def _without_fixed(changes: dict[str, Any]) -> dict[str, Any]:
+    if fixed := sorted(changes.keys() & {"kind", "interface", "name", "dataset"}):
+        raise ValueError(f"{fixed[0]} cannot be changed")
+    return changes
+
+
+_Changes = Annotated[dict[str, Any], AfterValidator(_without_fixed)]
+
+
 class _OwnFile(Record):
     """The user's file: its changes of steps and of single queues."""
 
-    steps: dict[str, dict[str, Any]] = Field(default_factory=dict)
-    queues: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    steps: dict[str, _Changes] = Field(default_factory=dict)
+    queues: dict[str, _Changes] = Field(default_factory=dict)
 
 
 def load_queues(own_file: Path | None = None) -> Declarations:

@@ -2,16 +2,23 @@
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
 from flows.cli.commands import command, group
-from flows.cli.options import QueueArgument, QueuesArgument, opened, opened_queues, settings
+from flows.cli.options import (
+    QueueArgument,
+    QueuesArgument,
+    opened_queues,
+    opened_store,
+    settings,
+)
 from flows.cli.output import Answer, Note, Table, first, note, print_lines
 from flows.cli.queue_items import accept, acceptance, hours, prioritize, reopen, search
 from flows.cli.queue_items import app as gold
+from schemas.errors import LoupeError
 
 if TYPE_CHECKING:
     from annotate.backend import Desks
@@ -205,24 +212,19 @@ def watch(
 def _pull_and_push(name: str | None, problems: dict[str, str]) -> None:
     """Pull and push once; the next round retries what failed.
 
-    A problem of a queue (for example too few people) is printed when it is new; `problems` holds
-    the known ones.
+    A problem of a queue (for example too few people), or of all, is printed when it is new;
+    `problems` holds the known ones, by queue.
     """
     from annotate.pull import pull as pull_queue
     from annotate.push import push as push_queue
     from flows.engine.desks import images_url, open_desks
     from flows.engine.software import code_revision
-    from schemas.errors import ServiceError, UsageError
 
-    try:
-        own, store = opened()
-    except UsageError:
-        return  # nothing was built yet
-    try:
+    with _new_problem_printed(problems, ""), opened_store() as store:
+        own = settings()
         desks = open_desks(own, store)
         for chosen in _watched(own, store, name):
-            problem = ""
-            try:
+            with _new_problem_printed(problems, chosen.name):
                 pulled = pull_queue(store, desks, chosen, code_revision(), "loupe queue watch")
                 news = pulled.answers + pulled.decided
                 if news or pulled.unreached:
@@ -231,13 +233,18 @@ def _pull_and_push(name: str | None, problems: dict[str, str]) -> None:
                     pushed = push_queue(store, desks, chosen, images_url(own))
                     if pushed.pushed or pushed.closed or pushed.sent_back:
                         print_lines(_push_lines(pushed, desks("").url))
-            except (ServiceError, UsageError) as error:
-                problem = str(error)
-            if problem and problems.get(chosen.name) != problem:
-                note(f"{problem}; trying again later")
-            problems[chosen.name] = problem
-    finally:
-        store.close()
+
+
+@contextmanager
+def _new_problem_printed(problems: dict[str, str], queue: str) -> Iterator[None]:
+    problem = ""
+    try:
+        yield
+    except LoupeError as error:
+        problem = str(error)
+    if problem and problems.get(queue) != problem:
+        note(f"{problem}; trying again later")
+    problems[queue] = problem
 
 
 def _watched(settings: "Settings", store: "Store", name: str | None) -> "list[Queue]":

@@ -156,6 +156,9 @@ WRONG_FILES = (
     ("[steps.rewrites]\noverlap = 0", r"\[steps.rewrites\]: overlap: .* got 0"),
     ("[steps.rewrites]\ngold = 1", r"\[steps.rewrites\]: unknown key 'gold'"),
     ("[steps.rewrites]\npolicy = 'often'", r"\[steps.rewrites\]: .*must be 'required'"),
+    ("[steps.rewrites]\ninterface = 'image-selection'", "rewrites: interface cannot be changed"),
+    ("[queues.people-rewrites]\ndataset = 'x'", "people-rewrites: dataset cannot be changed"),
+    ("[steps.rewrites]\nannotators = ['Ann', 'Ann']", "annotators: the names must differ, got"),
     ("[queues.people]\noverlap = 2", r"\[queues.people\]: a queue is named DATASET-STEP"),
     ("[queues.people-rewrites]\ngold_rate = 2", r"\[queues.people-rewrites\]: gold_rate"),
     (

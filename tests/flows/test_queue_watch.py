@@ -2,8 +2,10 @@
 
 from pathlib import Path
 
+import pytest
+
 from annotate.queues import Policy, Queue, apply_policy, reopen_for_people, shipped
-from flows.cli.queue import _watched
+from flows.cli.queue import _pull_and_push, _watched
 from models.profiles.settings import load_settings
 from tests.annotate.memory_desk import MemoryOffice
 from tests.annotate.office import push
@@ -47,3 +49,23 @@ def test_a_queue_whose_sample_was_reopened_for_people_is_served_as_required(tmp_
     open_queue(world, Policy(policy="sample", rate=0.2, seed=3))
     assert reopen_for_people(world.store, shipped().queue(DATASET, "rewrites"))
     assert watched(world, tmp_path) == ["required"]
+
+
+def test_a_problem_is_printed_once_and_does_not_end_the_watcher(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("LOUPE_HOME", str(tmp_path))
+    problems: dict[str, str] = {}
+    for queues, printed in (
+        (None, "nothing is stored here yet"),
+        ("[steps", "is not valid TOML"),
+        ("[steps", ""),
+        ("", ""),
+    ):
+        if queues is not None:
+            World(tmp_path)
+            (tmp_path / "queues.toml").write_text(queues)
+        _pull_and_push(None, problems)
+        found = capsys.readouterr().err
+        assert printed in found, queues
+        assert bool(printed) == bool(found), queues
