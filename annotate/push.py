@@ -155,17 +155,20 @@ def push(
     """
     sent_back = _remove_unclear(store, desks, queue)
     stored = review_tasks(store, queue.name)
-    plan = make_plan(store, queue, desks(SHARED).server_name, stored)
+    server = desks(SHARED).server_name
+    plan = make_plan(store, queue, server, stored)
     announce_tasks(store, plan.new, {})  # so that an interrupted push does not plan again
     pusher = _Pusher(store, desks, queue, images_url, pause_seconds, _progress_notes(store, queue))
+    obsolete = {task.key for task in (*plan.obsolete, *_closed_tasks(stored, server))}
+    obsolete -= {task.key for task in plan.new}
     projects = tuple(
-        (seat.assignee, pusher.send(seat, tasks)) for seat, tasks in _by_seat(stored, plan.new)
+        (seat.assignee, pusher.send(seat, tasks))
+        for seat, tasks in _by_seat(stored, plan.new, obsolete)
     )
     _explain_suspensions(store, desks, queue)
-    obsolete = tasks_by_key(store, [task.key for task in plan.obsolete])
     closed = sum(
-        close_tasks(store, [task.key for task in tasks])
-        for tasks in _remove_tasks(store, desks, obsolete.values())
+        close_tasks(store, [task.key for task in tasks], server)
+        for tasks in _remove_tasks(store, desks, tasks_by_key(store, obsolete).values())
     )
     return PushReport(
         queue=queue.name,
@@ -181,10 +184,17 @@ def push(
     )
 
 
+def _closed_tasks(stored: Mapping[str, StoredTask], server: str) -> Iterator[StoredTask]:
+    """Return the closed tasks that are still on the server."""
+    for task in stored.values():
+        if task.state == "closed" and task.task_id is not None and task.server == server:
+            yield task
+
+
 def _by_seat(
-    stored: Mapping[str, StoredTask], new: Sequence[StoredTask]
+    stored: Mapping[str, StoredTask], new: Sequence[StoredTask], obsolete: Collection[str]
 ) -> list[tuple[Seat, list[StoredTask]]]:
-    """Return all tasks of each seat that has open ones, with new ones last and in their order."""
+    """Return all tasks of each seat that has open or obsolete ones, new ones last and in order."""
     again = {task.key for task in new}
     before = [task for key, task in stored.items() if key not in again]
     by_seat: dict[Seat, list[StoredTask]] = defaultdict(list)
@@ -193,7 +203,7 @@ def _by_seat(
     return [
         (seat, tasks)
         for seat, tasks in sorted(by_seat.items())
-        if any(task.state in WAITING for task in tasks)
+        if any(task.state in WAITING or task.key in obsolete for task in tasks)
     ]
 
 

@@ -192,9 +192,11 @@ def change_tasks(
 
 
 @writes
-def close_tasks(connection: Connection, keys: Iterable[str]) -> int:
-    """Close those of the tasks that still wait, and return their number."""
-    return change_tasks(connection, keys, ReviewTask.state.in_(WAITING), state="closed")
+def close_tasks(connection: Connection, keys: Sequence[str], server: str) -> int:
+    """Close tasks without an answer, which are no longer on `server`; return their number."""
+    change_tasks(connection, keys, ReviewTask.server == server, task_id=None)
+    unanswered = ReviewTask.state.in_((*WAITING, "closed"))
+    return change_tasks(connection, keys, unanswered, state="closed")
 
 
 @writes

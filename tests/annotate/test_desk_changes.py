@@ -14,6 +14,7 @@ from db.entities import AgentRef, NewDecision, find
 from db.gold import KnownAnswer, add_gold_items
 from db.reviews import WAITING, review_tasks, set_annotator_state
 from db.tables import Entity
+from db.withdrawal_traces import close_reviews
 from tests.annotate.answering import Regions, accepting, rejecting
 from tests.annotate.memory_desk import MemoryOffice
 from tests.annotate.office import hire, push, work
@@ -225,6 +226,21 @@ def test_a_task_with_an_unclear_answer_is_closed_if_its_item_is_withdrawn(
     assert push(world.store, office, TWO).closed == 2
     assert waiting(world) == {}
     assert pull(world.store, office, TWO).unclear == ()
+
+
+def test_tasks_that_a_withdrawal_closed_are_removed_from_the_server(
+    world: World, office: MemoryOffice
+) -> None:
+    items = add_rewrites(world, 2)
+    push(world.store, office, ONE)
+    first, _ = office(SHARED).open_tasks()
+    office(SHARED).annotate(first.id, rejecting(REWRITE, reason=None))
+    assert len(pull(world.store, office, ONE).unclear) == 1
+    withdraw(world, *items)
+    assert close_reviews(world.store, items) == 2
+    assert push(world.store, office, ONE).closed == 2
+    assert office(SHARED).only_project == {}
+    assert push(world.store, office, ONE).projects == ()
 
 
 def test_open_tasks_of_a_paused_annotator_are_reassigned_until_the_return(
