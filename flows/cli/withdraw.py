@@ -79,29 +79,31 @@ def withdraw(
         "video": video,
         "annotator": annotator,
     }
+    others = (*given.values(), dataset, release, ground, reason, dry_run, yes)
+    if resume and (any(others) or erase is not None):
+        raise UsageError(
+            "--resume finishes all unfinished withdrawals: leave the other options out"
+        )
     context = open_context(settings(), flow_run="loupe withdraw")
     with closing(context.store):
         if resume:
             return _resume(context)
-        if entity is not None and release is None and len(entity) == _DIGEST_DIGITS:
-            _ground(ground)  # otherwise a record would be promoted before this is refused
 
-            def confirm_records(names: "Sequence[str]") -> None:
-                nonlocal yes
-                where = f"that image is in {', '.join(names)}, not in the store"
-                if dry_run:
-                    raise UsageError(f"{where}; there is no plan before it is withdrawn")
-                _require_reason(reason)
-                if not yes:
-                    note(f"{where}; an entity is created from it first")
-                    _ask(len(names))
-                yes = True
+        def confirm_records(names: "Sequence[str]") -> None:
+            nonlocal yes
+            where = f"that image is in {', '.join(names)}, not in the store"
+            if dry_run:
+                raise UsageError(f"{where}; there is no plan before it is withdrawn")
+            _require_reason(reason)
+            if not yes:
+                note(f"{where}; an entity is created from it first")
+                _ask(len(names))
+            yes = True
 
-            given["entity"] = _image_with(context, entity.lower(), confirm_records)
-        target = _target(
-            context.store, given, dataset, release, source if identity is not None else None
-        )
-        request = request_of(target, _ground(ground), erase)
+        known_ground = _ground(ground)
+        in_source = source if identity is not None else None
+        target = _target(context, given, dataset, release, in_source, confirm_records)
+        request = request_of(target, known_ground, erase)
         plan = plan_withdrawal(context.store, request, context.settings.home)
         if (open_ := plan.unfinished) is not None and not dry_run:
             note(f"withdrawal {open_.key[:12]} was confirmed earlier and is not finished")
@@ -136,13 +138,16 @@ def _image_with(
 
 
 def _target(
-    store: "Store",
+    context: "RunContext",
     given: dict[str, str | None],
     dataset: str | None,
     release: str | None,
     source: str | None,
+    confirm: "Callable[[Sequence[str]], None]",
 ) -> "WithdrawalTarget":
     """Return the target that the options name; `source` belongs to an identity.
+
+    An image that is only in shards is promoted if `confirm` allows it.
 
     Raises:
         UsageError: the options name nothing or several things, or exclude each other.
@@ -156,6 +161,7 @@ def _target(
         refuse_two_meanings,
     )
 
+    store = context.store
     named = [(sort, name) for sort, name in given.items() if name is not None]
     if len(named) != 1:
         raise UsageError(
@@ -181,6 +187,8 @@ def _target(
                 f"{name} is the file of a row: name its release with --release FOLDER or "
                 f"--release DATASET@VERSION"
             )
+        if len(name) == _DIGEST_DIGITS:
+            name = _image_with(context, name.lower(), confirm)
         return WithdrawalTarget(sort="entity", name=find_entity_id(store, name))
     if sort == "identity" and dataset is not None and source is None:
         refuse_two_meanings(store, dataset, name)

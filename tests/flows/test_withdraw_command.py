@@ -80,6 +80,7 @@ def test_an_ambiguous_or_unknown_target_is_a_usage_error(loupe: Loupe) -> None:
         (("--video", "a.mp4", "--release", DATASET), "--release goes with"),
         (("--identity", "3", "--release", DATASET, "--dataset", DATASET), "leave these out"),
         (("--identity", "3", "--release", DATASET, "--source", SOURCE), "leave these out"),
+        (("--resume",), "leave the other options out"),
     ]
     failures = []
     for arguments, wanted in cases:
@@ -144,6 +145,7 @@ def test_a_record_of_a_shard_becomes_an_entity_only_to_be_withdrawn(
         ("--dry-run",): "that image is in record 1 of the shards of 'big', not in the store",
         (): "needs a reason",
         ("--reason", "r"): "there is no terminal to confirm it",
+        ("--reason", "r", "--yes", "--dataset", "big"): "leave --dataset out",
     }.items():
         refused = loupe(*command, *options)
         assert (refused.exit_code, message in refused.err) == (2, True), refused.err
