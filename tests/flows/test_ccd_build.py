@@ -9,12 +9,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
 from db.blob_check import BlobCheck
 from db.blobs import BlobStore
+from db.entities import AgentRef
+from db.withdrawal_graph import WithdrawalTarget
 from flows.blob_repair import repair_blobs
 from flows.engine.context import RunContext
+from flows.withdrawal.execution import carry_out
+from flows.withdrawal.plan import confirm, plan_withdrawal, request_of
 from release.manifest import read_manifest
 from release.verify import verify_release
 from schemas.contrast import ContrastGroup, StoredEdit
@@ -99,6 +104,34 @@ def test_without_review_flagged_candidates_and_groups_are_rejected(built: RunCon
     judged += [(one.state, one.record(Candidate).warnings) for one in candidates]
     assert {state for state, warnings in judged if warnings} <= {"rejected"}
     assert {state for state, warnings in judged if not warnings} == {"accepted"}
+
+
+def test_a_withdrawn_caption_is_in_no_file_of_any_release(
+    built: RunContext, tmp_path: Path
+) -> None:
+    """Nor are the copies in strategies, candidates and groups, which are not withdrawn with it."""
+    text = entities(built, Strategy.kind)[0].record(Strategy).caption
+    (caption,) = (
+        one.id for one in entities(built, Caption.kind) if one.record(Caption).text == text
+    )
+
+    def contents(path: Path) -> str:
+        if path.suffix == ".parquet":
+            return str(pq.read_table(path).to_pylist())
+        return path.read_bytes().decode("utf-8", "replace")
+
+    def files_with_text(folder: Path) -> list[Path]:
+        files = [path for path in folder.rglob("*") if path.is_file()]
+        return [path for path in files if text in contents(path)]
+
+    with copied_run(built, tmp_path / "home") as run:
+        request = request_of(WithdrawalTarget(sort="entity", name=caption), "privacy", None)
+        plan = plan_withdrawal(run.store, request)
+        releases = run.settings.home / "releases"
+        assert files_with_text(releases)
+        carry_out(run, confirm(run.store, plan, "asked for", AgentRef("person", "operator")))
+        assert verify_release(releases / f"{DATASET}-0.1.1").problems == []
+        assert not files_with_text(releases)
 
 
 def test_a_second_run_changes_nothing_and_gives_the_same_release(
