@@ -166,9 +166,9 @@ def _make_images(run: CcdRun) -> StageReport:
 def _form_groups(run: CcdRun) -> StageReport:
     """Group each anchor with its active contrastive images; deactivate other groups.
 
-    An anchor with an undecided strategy or candidate has no group yet. An anchor without
-    contrastive images has a group of its own if lone anchors are kept and it has captions. Images
-    are ordered by id because the order of creation depends on which runs shared the work.
+    An anchor without captions, or with an undecided strategy or candidate, has no group. An anchor
+    without contrastive images has a group of its own if lone anchors are kept. Images are ordered
+    by id because the order of creation depends on which runs shared the work.
     """
     undecided = _undecided_anchors(run)
     members: dict[str, list[str]] = defaultdict(list)
@@ -176,7 +176,7 @@ def _form_groups(run: CcdRun) -> StageReport:
         if contrast := image.record(Image).contrast:
             members[contrast.anchor_id].append(image.id)
     anchors = [one.id for one in _anchors_of(run) if one.state in LIVE and one.id not in undecided]
-    coarse = coarse_captions(run.store, [one for one in anchors if one not in members])
+    coarse = coarse_captions(run.store, anchors)
     groups = [
         run.create(
             ContrastGroup(anchor_id=anchor, image_ids=tuple(images)),
@@ -184,7 +184,7 @@ def _form_groups(run: CcdRun) -> StageReport:
             group=anchor,
         )
         for anchor in anchors
-        if (images := sorted(members[anchor])) or (run.build.keep_lone_anchors and coarse[anchor])
+        if coarse[anchor] and ((images := sorted(members[anchor])) or run.build.keep_lone_anchors)
     ]
     stage = Stage(_FORM, VERSION, run.dataset, {"dataset": run.dataset}, label="form groups")
     # numbers are equal for equal groups only

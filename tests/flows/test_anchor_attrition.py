@@ -14,8 +14,15 @@ from flows.engine.report import Progress
 from flows.engine.software import software
 from release.row_files import read_release
 from release.verify import verify_release
+from schemas.profile import StyleLimits
 from sources.demonstration.stills import StillsWorld
-from tests.flows.ccd_world import DATASET, contrast_build, entities, run_unattended
+from tests.flows.ccd_world import (
+    DATASET,
+    contrast_build,
+    contrast_profile,
+    entities,
+    run_unattended,
+)
 from tests.flows.drawn_stills import DrawnStills
 from tests.flows.runs import copied_run
 
@@ -80,3 +87,20 @@ def test_an_anchor_without_contrastive_images_is_kept_with_keep_lone_anchors(
         released.append({row.image_entity_id for row in read_release(folder).rows})
     assert released[1] - released[0] == {lone}
     assert messages[-1] == "3 of 3 anchors came to a group with captions"
+
+
+def test_an_anchor_that_lost_its_captions_leaves_with_its_group(
+    done: RunContext, stills: StillsWorld, messages: list[str]
+) -> None:
+    """Other settings refine all groups again: without a caption there is nothing to refine."""
+    anchor = next(one.group for one in entities(done, "contrast_group"))
+    captions = [one for one in entities(done, "caption", "proposed") if one.group == anchor]
+    with done.store.write() as connection:
+        decisions = [NewDecision(one.id, "reject", software(), "test") for one in captions]
+        append_decisions(connection, decisions)
+    profile = contrast_profile(caption_style=StyleLimits(free_words=31))
+    run_unattended(done, contrast_build(stills, version="0.2.0"), profile)
+    assert messages[-1].startswith("2 of 3 anchors came to a group with captions")
+    folder = done.settings.home / "releases" / f"{DATASET}-0.2.0"
+    assert verify_release(folder).problems == []
+    assert anchor not in {row.image_entity_id for row in read_release(folder).rows}
