@@ -310,10 +310,8 @@ def _choose_candidates(run: CcdRun, searched: Found) -> StageReport:
         open_: list[_Search] = []
         for order in orders:
             own = found[order.id]
-            if not own.is_answered:
+            if not own.hits:
                 results[order.id] = Deferred(order.seq, "not_searched")
-            elif not own.hits:  # the search has rejected it
-                results[order.id] = WorkResult(order.seq)
             elif not own.is_looked_at:
                 results[order.id] = Deferred(order.seq, "not_downloaded")
             elif own.pictures:
@@ -329,11 +327,10 @@ def _choose_candidates(run: CcdRun, searched: Found) -> StageReport:
         orders = run.find(ImageRequest, "proposed", group="search")
         _take_back_outdated(store, orders, stage, searched)
         done = worked_items(run.context, stage, [one.seq for one in orders])
-        pending = [one for one in orders if one.seq not in done]
-        fits = choosing.fits(searched, pending)
+        fits = choosing.fits(searched, [one for one in orders if one.seq not in done])
         # An image is chosen once, for the strategy whose contrastive caption it fits best. The
         # numbers of requests are not used because they depend on which chunk was committed first.
-        pending.sort(key=lambda one: (-fits[one.id], one.id))
+        pending = sorted(fits, key=lambda one: (-fits[one], one.id))
         items = [(one.seq, one) for one in pending]
         return run_stream(run.context, stage, items, work, total=len(items))
 
@@ -375,19 +372,25 @@ class _Choosing:
     run: CcdRun
     _looks: dict[str, ImageFingerprint | Rejection] = field(default_factory=dict, init=False)
 
-    def fits(self, searched: Found, orders: Sequence[StoredEntity]) -> dict[str, float]:
-        """Return how well the best image of each request fits its contrastive caption."""
-        fits = {order.id: -inf for order in orders}
+    def fits(self, searched: Found, orders: Sequence[StoredEntity]) -> dict[StoredEntity, float]:
+        """Return how well the best image of each request fits its contrastive caption.
+
+        Requests that the search rejected are left out: they can be put back, and searched again.
+        """
+        fits: dict[StoredEntity, float] = {}
         for page in pages(orders):
             strategies = strategies_of_requests(self.run.store, page)
             results = search_results(self.run.store, searched, page)
+            for order in page:
+                if results[order.id].hits or not results[order.id].is_answered:
+                    fits[order] = -inf
             searches = [
                 _Search(order, strategies[order.id], found)
                 for order in page
                 if (found := results[order.id].pictures)
             ]
             for search, rows in zip(searches, self.rows(searches), strict=True):
-                fits[search.order.id] = float(np.max(rows.pictures[1:] @ rows.wanted))
+                fits[search.order] = float(np.max(rows.pictures[1:] @ rows.wanted))
         return fits
 
     def rows(self, searches: Sequence[_Search]) -> list[_Rows]:

@@ -74,8 +74,7 @@ class RecordedSearch:
     part of it. `daily_budget` is the number of requests that may be sent to the service on one of
     its days, which begin at midnight in `zone`. Requests of all runs are counted in the store,
     including retries. A retriable failure is not stored as the query's outcome, but the requests
-    that the service counted are counted here, too. An answer read by an earlier version is read
-    again from its raw text instead of requested again. Safe in threads; runs may be parallel.
+    that the service counted are counted here, too. Safe in threads; runs may be parallel.
 
     Raises:
         ConfigurationError: there is a limit on money, but no price for this service.

@@ -125,6 +125,10 @@ def test_an_unreadable_answer_affects_no_other_request(
     assert rejected.context["raw"] == '{"results": "none"}'
     run_build(max_retries=4)
     assert len(service.seen) == 5
+    assert put_back(run.store, DATASET, "unreadable_answer") == 1
+    run_build(max_retries=4)
+    assert len(service.seen) == 6
+    assert accepted(run) == 5
 
 
 def test_results_without_an_image_address_are_rejected_with_a_count(
