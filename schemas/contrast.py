@@ -30,10 +30,12 @@ class ConsideredResult(Record):
 class ResultsConsidered(EntityRecord, kind="results_considered"):
     """The outcomes of the first results of one search, in order; see `ChoiceCalibration`.
 
-    `anchor_id` is the image they were compared with, `picture_ids` the downloaded results.
+    `anchor_id` is the image they were compared with, `picture_ids` the downloaded results, and
+    `embedder` computed the similarities (`name@revision`).
     """
 
     anchor_id: str
+    embedder: str
     picture_ids: tuple[str, ...]
     results: tuple[ConsideredResult, ...]
 

@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from db.decisions import last_agents
-from db.entities import fetch_children, parents_of
-from db.store import Store
+from db.entities import parents_of
 from flows.ccd.run import CcdRun
 from flows.engine.runner import get_or_create_entity
 from schemas.contrast import ChoiceCalibration, ObservedResult, ResultsConsidered, SuggestedBound
@@ -118,45 +117,47 @@ def _rounded(value: float | np.floating) -> float:
 
 
 def calibrate_choices(run: CcdRun) -> None:
-    """Store and report the similarities of results and the suggested bounds."""
-    considered = sorted(run.find(ResultsConsidered), key=lambda one: one.id)
-    searches = [
-        (one, record) for one in considered if (record := one.record(ResultsConsidered)).results
-    ]
-    if not searches:
+    """Store and report the similarities of results and the suggested bounds.
+
+    Of each request, the newest results of the current embedder count.
+    """
+    embedder = str(run.embedder.ref)
+    considered = run.find(ResultsConsidered)
+    requests = parents_of(run.store, [one.id for one in considered], Role.CONSIDERED_FOR)
+    newest = {
+        requests[one.id][0]: record
+        for one in considered
+        if (record := one.record(ResultsConsidered)).embedder == embedder
+    }
+    if not newest:
         return
-    people = _people_said(run.store, [one.id for one, _ in searches])
+    people = _people_said(run)
     observed = [
         ObservedResult(
             similarity=result.similarity,
             near_duplicate=result.verdict == "near_duplicate",
-            accepted=people.get(one.id) if result.verdict == "chosen" else None,
+            accepted=people.get(picture),
         )
-        for one, record in searches
-        for result in record.results
+        for record in newest.values()
+        for picture, result in zip(record.picture_ids, record.results, strict=True)
     ]
-    anchors = len({record.anchor_id for _, record in searches})
-    embedder = str(run.embedder.ref)
+    anchors = len({record.anchor_id for record in newest.values()})
     calibration = calibrate_choice(observed, anchors, run.settings.choice, embedder)
     get_or_create_entity(run.context, calibration, run.dataset)
     run.say(similarity_summary(calibration))
     run.say(uncalibrated_threshold_warning(run.settings, calibration))
 
 
-def _people_said(store: Store, considered: Sequence[str]) -> dict[str, bool]:
-    """Return for each search whose candidate people decided on, whether they accepted it."""
-    orders = parents_of(store, considered, Role.CONSIDERED_FOR)
-    made = fetch_children(store, [found[0] for found in orders.values()], Role.ORDERED_BY)
-    judges = last_agents(store, [one.id for many in made.values() for one in many])
-    said = {
-        order: one.state == "accepted"
-        for order, many in made.items()
-        for one in many
-        if one.kind == Candidate.kind
-        and one.state in ("accepted", "rejected")
-        and judges[one.id].kind == "person"
+def _people_said(run: CcdRun) -> dict[str, bool]:
+    """Return for each found image that people judged as a candidate, whether they accepted it."""
+    decided = run.find(Candidate, "accepted", "rejected")
+    ids = [one.id for one in decided]
+    found, judges = parents_of(run.store, ids, Role.FOUND_AS), last_agents(run.store, ids)
+    return {
+        found[one.id][0]: one.state == "accepted"
+        for one in decided
+        if one.id in found and judges[one.id].kind == "person"
     }
-    return {one: said[found[0]] for one, found in orders.items() if found[0] in said}
 
 
 def similarity_summary(found: ChoiceCalibration) -> str:

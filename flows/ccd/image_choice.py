@@ -452,6 +452,7 @@ class _Choosing:
         )
         record = ResultsConsidered(
             anchor_id=search.anchor_id,
+            embedder=str(self.run.embedder.ref),
             picture_ids=tuple(one.id for one in search.found[: len(considered)]),
             results=considered,
         )

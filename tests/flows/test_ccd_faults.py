@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from db.calls import requests_since
+from db.decisions import append_decisions
+from db.entities import AgentRef, NewDecision
 from db.quarantine import put_back, quarantined
 from flows.ccd.downloading import is_transient
 from flows.ccd.image_requests import request_images, waiting_strategies
@@ -15,7 +17,13 @@ from flows.ccd.searching import RecordedSearch, RequestSearches
 from flows.engine.context import BuildReport, RunContext
 from models.adapter import always
 from schemas.chat import ModelRef
-from schemas.contrast import FoundHit, FoundPicture, ImageRequest, ResultsConsidered
+from schemas.contrast import (
+    ChoiceCalibration,
+    FoundHit,
+    FoundPicture,
+    ImageRequest,
+    ResultsConsidered,
+)
 from schemas.errors import BudgetReachedError, ModelError, ServiceError, UsageError
 from schemas.image_search import OpenverseSearch, SearchFailure, SearchOutcome
 from schemas.profile import Profile
@@ -33,6 +41,7 @@ from tests.sources.web.adversary import answer, hang_up
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)
+PERSON = AgentRef("person", "annotator-1")
 UNAVAILABLE = answer(status="503 Service Unavailable")
 WRONG_KEY = Reply(401, {"detail": "Authentication credentials were not provided."})
 
@@ -234,6 +243,18 @@ def test_a_hit_counts_once_with_the_picture_of_the_current_settings(
     considered = [one.record(ResultsConsidered) for one in entities(run, ResultsConsidered.kind)]
     assert [len(one.results) for one in considered] == [1] * 10
     assert len({one.picture_ids for one in considered}) == 10
+
+    def calibrated() -> tuple[int, int]:
+        found = entities(run, ChoiceCalibration.kind)[-1].record(ChoiceCalibration)
+        return found.results, found.judged
+
+    assert calibrated() == (5, 0)
+    run_build()
+    with run.store.write() as connection:
+        candidate = entities(run, Candidate.kind, "accepted")[0].id
+        append_decisions(connection, [NewDecision(candidate, "reject", PERSON, "wrong")])
+    run_build()
+    assert calibrated() == (5, 1)
 
 
 def test_changed_settings_do_not_repeat_searches_and_downloads_of_accepted_images(
