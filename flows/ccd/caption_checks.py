@@ -161,7 +161,7 @@ def check_group(group: CaptionGroup, limits: StyleLimits = _LIMITS) -> GroupChec
     """Return the problems that the words of a group's captions show.
 
     Captions are compared with their coarse caption and with the captions of the other images that
-    were refined from the same coarse caption. The images are not read: see `two_way_check`.
+    were refined from the same coarse caption. The images are not read: see `check_preferences`.
     """
     return GroupCheck(
         warnings=(*_wording_warnings(group, limits), *_contrast_warnings(group), *_repeated(group)),

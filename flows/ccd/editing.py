@@ -45,17 +45,15 @@ from schemas.requests import MOST_INSTRUCTION_WORDS
 from schemas.video import StageSettings
 
 
-def unfit_for_editing(
-    instruction: str, most_words: int = MOST_INSTRUCTION_WORDS
-) -> Rejection | None:
+def unfit_for_editing(instruction: str) -> Rejection | None:
     """Return why `instruction` cannot be used for an edit, or None if it can.
 
-    An instruction of more than `most_words` words is dropped; its strategy may still be searched.
+    One of more than `MOST_INSTRUCTION_WORDS` is dropped; its strategy may still be searched.
     """
     words = len(instruction.split())
-    if words <= most_words:
+    if words <= MOST_INSTRUCTION_WORDS:
         return None
-    detail = f"The editing instruction has {words} words; wanted {most_words} at most."
+    detail = f"The editing instruction has {words} words; wanted {MOST_INSTRUCTION_WORDS} at most."
     return Rejection.of("edit_image", "long_instruction", detail, instruction=instruction)
 
 

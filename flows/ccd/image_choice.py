@@ -394,7 +394,9 @@ class _Choosing:
         return fits
 
     def rows(self, searches: Sequence[_Search]) -> list[_Rows]:
-        """Return the embeddings of each search."""
+        """Return the embeddings of each search; without any, the embedder is not loaded."""
+        if not searches:
+            return []
         strategies = [one.strategy.record(Strategy) for one in searches]
         shown = [
             [strategy.anchor, *search.pictures]
@@ -406,8 +408,8 @@ class _Choosing:
         captions = self.run.embedder.embed_texts([one.caption for one in strategies])
         wanted = self.run.embedder.embed_texts([one.contrastive_caption for one in strategies])
         ends = np.cumsum([len(many) for many in shown])[:-1]
-        parts = np.split(pictures, ends) if shown else []
-        return [_Rows(*own) for own in zip(parts, captions, wanted, strict=True)]
+        parts = zip(np.split(pictures, ends), captions, wanted, strict=True)
+        return [_Rows(*own) for own in parts]
 
     @cached_property
     def _used(self) -> GrowingCollection:

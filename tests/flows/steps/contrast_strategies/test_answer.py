@@ -117,4 +117,3 @@ def test_strategies_with_long_instructions_are_unfit_for_editing() -> None:
     assert dropped.reason == "long_instruction"
     assert dropped.detail == "The editing instruction has 104 words; wanted 100 at most."
     assert unfit_for_editing(" ".join(["word"] * 100)) is None
-    assert unfit_for_editing("one two three", most_words=2) is not None
