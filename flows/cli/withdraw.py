@@ -105,14 +105,15 @@ def withdraw(
         target = _target(context, given, dataset, release, in_source, confirm_records)
         request = request_of(target, known_ground, erase)
         plan = plan_withdrawal(context.store, request, context.settings.home)
-        if (open_ := plan.unfinished) is not None and not dry_run:
+        if (open_ := plan.unfinished) is not None:
             note(f"withdrawal {open_.key[:12]} was confirmed earlier and is not finished")
-            return _carried_out(context, open_)
+            if not dry_run:
+                return _carried_out(context, open_)
         planned, lines = {**plan.as_json(), "done": plan.is_done}, [*plan_lines(plan)]
         if plan.is_done:
             return Answer(planned, lines)
         if dry_run:
-            missing = "" if (reason or "").strip() else ", with a --reason"
+            missing = "" if open_ or (reason or "").strip() else ", with a --reason"
             hint = f"\nNothing was changed: leave out --dry-run to withdraw it{missing}."
             return Answer(planned, [*lines, hint])
         _require_reason(reason)

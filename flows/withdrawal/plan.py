@@ -215,8 +215,8 @@ class WithdrawalPlan(NamedTuple):
 
     @property
     def is_done(self) -> bool:
-        """True if an earlier withdrawal on the same request covers everything."""
-        return bool(self.earlier) and not (self.new or self.reopened)
+        """True if finished withdrawals on the same request cover everything."""
+        return bool(self.earlier) and not (self.unfinished or self.new or self.reopened)
 
     @property
     def unfinished(self) -> StoredWithdrawal | None:

@@ -277,6 +277,9 @@ def test_an_unfinished_withdrawal_is_not_shown_as_erased(installed: Home, loupe:
     assert "to be" in listed
     assert "--resume" in listed
     assert "not finished" in loupe("release", "list").err
+    planned = loupe(*COMMAND, "--dry-run", "--json")
+    assert "not finished" in planned.err
+    assert not planned.json["done"]
     source = {"name": "s", "format": "ufine6926", "annotations": "none.json", "images": "."}
     build = {"dataset": "d", "sources": [{**source, "granularity": "fine"}]}
     file = write_toml(installed.folder / "build.toml", build)
