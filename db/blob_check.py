@@ -13,7 +13,7 @@ from db.blobs import BlobFault, BlobStore
 from db.entities import fetch, pages, scan
 from db.store import Store
 from db.tables import Entity
-from db.withdrawal_graph import WITH_FILES, Blob, own_blobs
+from db.withdrawal_graph import WITH_FILES, Blob, erased_digests, own_blobs
 
 _PAGE = 1000
 _AT_ONCE = 8
@@ -41,7 +41,7 @@ class BlobCheck:
     """Compare the blob store with the files that entities refer to.
 
     The lists are in a temporary database on disk, so close it after use. Files that only withdrawn
-    entities refer to are neither missing nor orphans.
+    entities refer to, and erased crops, are neither missing nor orphans.
     """
 
     def __init__(self, store: Store, blobs: BlobStore) -> None:
@@ -128,13 +128,16 @@ class BlobCheck:
     def _list_named(self) -> None:
         query = select(Entity.seq, Entity.id, Entity.kind, Entity.state, Entity.payload)
         found = scan(self._store, query.where(Entity.kind.in_(WITH_FILES)), _PAGE)
+        with self._store.read() as connection:
+            erased = erased_digests(connection)
         for page in pages(found, _PAGE):
             self._lists.execute("BEGIN")
             self._lists.executemany(
                 "INSERT OR REPLACE INTO named VALUES (?, ?, ?, ?, ?)",
                 [
-                    (*blob, id_, kind, state != "withdrawn")
+                    (*blob, id_, kind, state != "withdrawn" and blob in needed)
                     for _, id_, kind, state, payload in page
+                    for needed in (own_blobs(kind, payload, erased),)
                     for blob in own_blobs(kind, payload)
                 ],
             )
@@ -163,6 +166,9 @@ def sampled_faults(store: Store, blobs: BlobStore, count: int) -> tuple[int, lis
         chance = random.Random(last)  # noqa: S311 - nothing secret hangs on it
         places = sorted(chance.randint(1, last) for _ in range(count)) if last else []
         rows = [connection.execute(query.where(Entity.seq >= place)).first() for place in places]
-    named = {blob: row.id for row in rows if row for blob in own_blobs(row.kind, row.payload)}
+        erased = erased_digests(connection)
+    named = {
+        blob: row.id for row in rows if row for blob in own_blobs(row.kind, row.payload, erased)
+    }
     found = [(blob, blobs.fault_of(*blob)) for blob in sorted(named)[:count]]
     return len(found), [FaultyBlob(blob, fault, named[blob]) for blob, fault in found if fault]

@@ -9,7 +9,7 @@ from sqlalchemy import ColumnElement, Connection, Row, select, true
 
 from db.entities import links, rows_in, scan
 from db.roles import EMPTIED, CascadePolicy, cascade_policy, empties
-from db.tables import Derivation, Entity, alias, escape_like
+from db.tables import Derivation, Entity, WithdrawnDigest, alias, escape_like
 from schemas.base import Record
 from schemas.errors import UsageError
 from schemas.provenance import Role
@@ -104,12 +104,17 @@ def own_digests(kind: str, payload: str) -> set[str]:
     return {one[name] for one in pictures for name in names if name in one}
 
 
-def own_blobs(kind: str, payload: str) -> set[Blob]:
-    """Return the files in the blob store that belong to an entity."""
+def own_blobs(kind: str, payload: str, erased: Collection[str] = ()) -> set[Blob]:
+    """Return the files in the blob store that belong to an entity.
+
+    Images made for it are left out if their digests are in `erased`.
+    """
     if kind not in WITH_FILES:
         return set()
     record = json.loads(payload)
-    pictures = [one for known in (_PICTURED, _CUT) if kind in known for one in known[kind](record)]
+    pictures = [*_PICTURED[kind](record)] if kind in _PICTURED else []
+    cut = _CUT[kind](record) if kind in _CUT else ()
+    pictures += (one for one in cut if one["sha256"] not in erased)
     return {Blob(one["sha256"], one["media_type"]) for one in pictures if "media_type" in one}
 
 
@@ -141,6 +146,12 @@ def refused_digests(connection: Connection, ids: Iterable[str]) -> set[str]:
     """Return the digests of the images and videos among these entities."""
     found = _payloads(connection, ids, _PICTURED)
     return {digest for _, kind, payload in found for digest in own_digests(kind, payload)}
+
+
+def erased_digests(connection: Connection) -> set[str]:
+    """Return the digests of the files that withdrawals erase; an image may need one again."""
+    query = select(WithdrawnDigest.sha256).where(WithdrawnDigest.is_erased)
+    return set(connection.execute(query).scalars())
 
 
 def needed_blobs(

@@ -23,7 +23,7 @@ from db.tables import (
 )
 from db.tables import Withdrawal as WithdrawalRow
 from db.tables import WithdrawalNotice as NoticeRow
-from db.withdrawal_graph import Blob, WithdrawalTarget, contrast_method
+from db.withdrawal_graph import Blob, WithdrawalTarget, contrast_method, own_digests
 from schemas.base import canonical_json, digest_of
 from schemas.errors import UsageError
 from schemas.provenance import Role
@@ -40,6 +40,19 @@ def refused_files(connection: Connection) -> dict[str, str]:
         .order_by(WithdrawalRow.id.desc())
     )
     return {row.sha256: row.key for row in connection.execute(query)}
+
+
+@reads
+def withdrawn_digests(connection: Connection, dataset: str) -> set[str]:
+    """Return the digests of refused and erased files, and of the dataset's withdrawn images."""
+    covered = WithdrawnDigest.is_refused | WithdrawnDigest.is_erased
+    digests = set(connection.execute(select(WithdrawnDigest.sha256).where(covered)).scalars())
+    images = select(Entity.kind, Entity.payload).where(
+        Entity.dataset == dataset, Entity.kind == "image", Entity.state == "withdrawn"
+    )
+    for kind, payload in connection.execute(images):
+        digests |= own_digests(kind, payload)
+    return digests
 
 
 CONFIRMED, FINISHED = "confirmed", "finished"

@@ -22,7 +22,9 @@ from db.entities import (
     parents_of,
 )
 from db.store import Store
+from db.withdrawals import withdrawn_digests
 from flows.engine.context import RunContext, sync_active
+from flows.engine.importing import WITHDRAWN
 from flows.engine.report import StageReport
 from flows.engine.runner import Stage, run_each
 from models.tracking.association import unpacked
@@ -335,15 +337,16 @@ def form_identities(
     They form one transaction, because identities and the split of each can only be known of all
     together. Splits that were assigned stay. The active images are computed in every run, even if
     they were stored before: images that do not count any more (all, if nothing is accepted) become
-    inactive, and those that count again become active.
+    inactive, and those that count again become active. Withdrawn crops are left out.
     """
     store = context.store
     found = sorted(fetch(store, tracklet_ids).values(), key=lambda one: one.seq)
     accepted = [entity for entity in found if entity.state == "accepted"]
     tracklets, rejections = _drop_suspected_frames(store, accepted)
+    withdrawn = withdrawn_digests(store, dataset)
     successors = _successors(store, tracklets)
     taken = _earlier_splits(store, dataset)
-    frames = {one.id: [frame.frame for frame in one.record.frames] for one in tracklets}
+    frames = {one.id: [frame.frame for frame in _left(one.record, withdrawn)] for one in tracklets}
     stage = Stage(
         name=_MERGING_STAGE,
         version=_MERGING_VERSION,
@@ -361,8 +364,9 @@ def form_identities(
     @cache
     def formed() -> _FormedImages:
         merged = merge_identities(tracklets, successors)
-        images, left_out = _images(context, dataset, merged.identities, settings, taken)
-        return _FormedImages(images, rejections | merged.rejections | left_out)
+        identities, gone = _drop_withdrawn_frames(merged.identities, withdrawn)
+        images, left_out = _images(context, dataset, identities, settings, taken)
+        return _FormedImages(images, rejections | merged.rejections | gone | left_out)
 
     def result(number: int, entity: StoredEntity) -> WorkResult:
         images = tuple(formed().images.get(entity.id, ()))
@@ -489,6 +493,35 @@ def _drop_suspected_frames(
             record = record.model_copy(update={"frames": clean})
         tracklets.append(AcceptedTracklet(entity.id, record))
     return tracklets, rejections
+
+
+def _drop_withdrawn_frames(
+    identities: Iterable[Identity], withdrawn: Collection[str]
+) -> tuple[list[Identity], dict[str, Rejection]]:
+    """Return the identities without withdrawn crops; those that keep any keep their names."""
+    found, rejections = [], {}
+    for identity in identities:
+        tracklets = []
+        for id_, record in identity.tracklets:
+            frames = _left(record, withdrawn)
+            if gone := len(record.frames) - len(frames):
+                detail = (
+                    f"{gone} of the {len(record.frames)} images of tracklet {id_} were withdrawn"
+                )
+                rejections[id_] = Rejection.of(
+                    _MERGING_STAGE, WITHDRAWN, detail, tracklet_id=id_, file=record.video
+                )
+            if frames:
+                record = record.model_copy(update={"frames": frames})
+                tracklets.append(AcceptedTracklet(id_, record))
+        if tracklets:
+            found.append(Identity(identity.name, tuple(tracklets)))
+    return found, rejections
+
+
+def _left(tracklet: Tracklet, withdrawn: Collection[str]) -> tuple[TrackletFrame, ...]:
+    """Return the frames whose crop is not withdrawn."""
+    return tuple(one for one in tracklet.frames if one.crop.sha256 not in withdrawn)
 
 
 def _successors(store: Store, tracklets: Iterable[AcceptedTracklet]) -> dict[str, list[str]]:

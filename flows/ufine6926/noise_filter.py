@@ -26,6 +26,7 @@ from db.entities import (
 )
 from db.lineage import find_entity_id, trace
 from db.store import Store
+from db.withdrawals import withdrawn_digests
 from db.work import Pending
 from flows.engine.context import RunContext
 from flows.engine.report import Deferred, StageReport, StageResult
@@ -294,12 +295,15 @@ def filter_tracks(
 ) -> StageReport:
     """Give every track of `dataset` a report; reject tracks of which nothing is left.
 
+    Withdrawn crops are left out.
+
     Raises:
         MissingExtraError: the extra that the pose model needs is not installed.
         ModelError: the pose model could not be loaded.
     """
     pose_model = plan.settings.pose_model
     with_bodies_of = body_measurer(context.blobs.read, pose_model, make_pose_model)
+    withdrawn = withdrawn_digests(context.store, dataset)
     stage = Stage(
         FILTER_TRACK_STAGE,
         FILTER_TRACK_VERSION,
@@ -310,7 +314,10 @@ def filter_tracks(
     )
 
     def filtered(track: StoredEntity) -> WorkResult:
-        report, rejection = filter_track(with_bodies_of(track.record(Track)), plan.settings)
+        record = track.record(Track)
+        seen = tuple(one for one in record.observations if one.crop.sha256 not in withdrawn)
+        record = record.model_copy(update={"observations": seen})
+        report, rejection = filter_track(with_bodies_of(record), plan.settings)
         parents = [(Role.REPORT_OF, track.id)]
         entity = new_entity(report, track.dataset, parents=parents, group=track.group)
         entity = _linked(entity, (Role.FILTERED_WITH, plan.entity.id))

@@ -145,7 +145,7 @@ def judge_crops(track: Track, settings: FilterSettings) -> Iterator[Measurement]
     Results of a pose model are used only if the settings name one.
     """
     rules = [rule for rule in IMAGE_RULES if settings.pose_model or rule.setting not in BODY_RULES]
-    usual = median(observation.measures.sharpness for observation in track.observations)
+    usual = median([one.measures.sharpness for one in track.observations] or [0.0])
     for observation in track.observations:
         measures = observation.measures
         values: dict[str, Any] = {

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from db.blob_check import BlobCheck
 from db.decisions import append_decisions
 from db.entities import (
     ActivityRecord,
@@ -47,6 +48,8 @@ from sources.demonstration.street import StreetWorld
 from tests.db.samples import activity_of
 from tests.flows.runs import copied_run, new_run
 from tests.flows.street import KnownStreet
+from tests.flows.withdrawals import Home
+from tests.release.worlds import World
 
 DATASET = "walkers"
 SETTINGS = FilterSettings(
@@ -167,6 +170,34 @@ def edit(run: RunContext, tracklet: StoredEntity) -> str:
     activity: ActivityRecord = activity_of(plan)
     commit_chunk(run.store, activity, [WorkResult(0, (entity,))])
     return entity.id
+
+
+def test_withdrawn_crops_do_not_come_back(walk: TrackedRun) -> None:
+    """One crop is erased, and one whose file is kept would get another name."""
+    run = walk.run
+    plan, fewer = walk.filter(), walk.filter(most_images=3)
+    accept(run, walk.proposed(plan) | walk.proposed(fewer))
+    few = {image.sha256: id_ for id_, image in images_by_id(run, walk.images(fewer)).items()}
+    images = images_by_id(run, walk.images(plan))
+    renamed = next(id_ for id_, image in images.items() if few.get(image.sha256, id_) != id_)
+    erased = next(id_ for id_, image in images.items() if image.sha256 not in few)
+    home = Home(run, World(run.store, run.blobs), run.settings.home)
+    home.withdraw("entity", renamed, "quality")
+    home.withdraw("entity", erased, "privacy")
+    assert not run.blobs.has(images[erased].sha256, images[erased].media_type)
+
+    assert walk.images(plan) == images.keys() - {renamed, erased}
+    left = images_by_id(run, walk.images(fewer)).values()
+    assert {one.sha256 for one in left} == few.keys() - {images[renamed].sha256}
+    settings = SETTINGS.model_copy(update={"pose_model": POSE})
+    filter_tracks(run, DATASET, plan_filter(run, DATASET, settings), lambda _: ConstantPose(17))
+    with BlobCheck(run.store, run.blobs) as check:
+        check.run()
+        assert list(check.faulty()) == []
+
+
+def images_by_id(run: RunContext, ids: set[str]) -> dict[str, Image]:
+    return {id_: one.record(Image) for id_, one in fetch(run.store, ids).items()}
 
 
 class ConstantPose:
