@@ -153,10 +153,12 @@ def push(
         UsageError: the queue names an unknown person, or requires more people than there are.
         ServiceError: the server refuses, or stays unavailable.
     """
-    sent_back = _remove_unclear(store, desks, queue)
+    sent_back = _send_back(store, desks, _unclear_tasks(store, desks, queue))
     stored = review_tasks(store, queue.name)
     server = desks(SHARED).server_name
     plan = make_plan(store, queue, server, stored)
+    known = (stored[task.key] for task in plan.new if task.key in stored)
+    _send_back(store, desks, [task for task in known if task.state == "returned"])
     announce_tasks(store, plan.new, {})  # so that an interrupted push does not plan again
     pusher = _Pusher(store, desks, queue, images_url, pause_seconds, _progress_notes(store, queue))
     obsolete = {task.key for task in (*plan.obsolete, *_closed_tasks(stored, server))}
@@ -289,19 +291,24 @@ def _suspension_note(revocation: Revocation, queue: Queue) -> str:
     )
 
 
-def _remove_unclear(store: Store, desks: Desks, queue: Queue) -> int:
-    """Remove tasks with unclear answers from Label Studio; return their number.
-
-    They still wait, so that the push sends them again, with the reason and the earlier answer.
-    """
+def _unclear_tasks(store: Store, desks: Desks, queue: Queue) -> Iterable[StoredTask]:
+    """Return the tasks on the server with unclear answers."""
     tasks = {
         one.task.key: one.task
         for one in unclear_annotations(store, queue.name)
         if one.state == "unclear" and one.task.task_id is not None
         if one.task.server == desks(one.task.assignee).server_name
     }
+    return tasks.values()
+
+
+def _send_back(store: Store, desks: Desks, tasks: Iterable[StoredTask]) -> int:
+    """Remove tasks whose answers do not count from Label Studio; return their number.
+
+    They wait, so that the push sends them again; after an unclear answer with it and the reason.
+    """
     count = 0
-    for removed in _remove_tasks(store, desks, tasks.values()):
+    for removed in _remove_tasks(store, desks, tasks):
         send_back(store, [task.key for task in removed])
         count += len(removed)
     return count

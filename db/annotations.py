@@ -277,13 +277,16 @@ def discard_annotations(connection: Connection, annotations: Sequence[UnclearAnn
 
 @writes
 def send_back(connection: Connection, keys: Sequence[str]) -> None:
-    """Record that the tasks of unclear annotations were removed, to be sent to their authors again.
+    """Record that tasks with unclear or revoked answers were removed, to be sent again.
 
-    The tasks still wait; they are on no server until they are sent.
+    The tasks wait; they are on no server until they are sent.
     """
-    unclear = update(Annotation).where(Annotation.state == "unclear").values(state="sent_back")
-    change_in(connection, unclear, Annotation.review_task_key, keys)
+    revoked = select(ReviewTask.key).where(ReviewTask.state == "returned")
+    of_revoked = Annotation.review_task_key.in_(revoked) & (Annotation.state == "clear")
+    given = update(Annotation).where((Annotation.state == "unclear") | of_revoked)
+    change_in(connection, given.values(state="sent_back"), Annotation.review_task_key, keys)
     change_tasks(connection, keys, ReviewTask.state == "unclear", task_id=None)
+    change_tasks(connection, keys, ReviewTask.state == "returned", state="open", task_id=None)
 
 
 def decided_by_answers(connection: Connection, entity_ids: Iterable[str]) -> set[str]:

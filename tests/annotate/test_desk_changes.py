@@ -11,7 +11,7 @@ from annotate.pull import pull, reconcile
 from annotate.queues import SHARED, Queue, shipped
 from db.decisions import append_decisions
 from db.entities import AgentRef, NewDecision, find
-from db.gold import KnownAnswer, add_gold_items
+from db.gold import KnownAnswer, add_gold_items, reopen_items
 from db.reviews import WAITING, review_tasks, set_annotator_state
 from db.tables import Entity
 from db.withdrawal_traces import close_reviews
@@ -159,6 +159,24 @@ def test_a_withdrawn_adjudication_task_may_return_to_the_same_adjudicator(
         pull(world.store, office, TWO)
         push(world.store, office, TWO)
         assert waiting(world) == expected
+
+
+def test_an_item_that_loupes_account_settled_can_be_reopened(
+    world: World, office: MemoryOffice
+) -> None:
+    ann, bea = (hire(world.store, office, name) for name in ("ann", "bea"))
+    (item,) = add_rewrites(world, 1)
+    push(world.store, office, TWO)
+    work(world.store, office, ann, says_accept)
+    work(world.store, office, bea, says_reject)
+    pull(world.store, office, TWO)
+    for answer, expected in ((says_accept, "accepted"), (says_reject, "rejected")):
+        push(world.store, office, TWO)
+        assert work(world.store, office, SHARED, answer, "adjudication") == 1, expected
+        report = pull(world.store, office, TWO)
+        assert (report.decided, report.deleted, states(world)) == (1, (), {expected: 1})
+        lead = AgentRef("software", "lead")
+        assert reopen_items(world.store, TWO.name, [item], lead, "").reopened == 1
 
 
 def test_with_a_lower_overlap_items_with_enough_answers_are_decided(
