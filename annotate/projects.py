@@ -2,14 +2,15 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from annotate.backend import MARKER, Desks, LabelStudioDesk, ProjectSpec, RemoteTask
 from annotate.interfaces.page import adjudication_config, adjudication_instructions
 from annotate.interfaces.registry import interface_of
 from annotate.queues import Queue
-from db.reviews import StoredTask, note_erased, place_tasks, project_of_tasks
+from db.annotations import annotations_of
+from db.reviews import StoredTask, load_cursor, note_erased, place_tasks, project_of_tasks
 from db.store import Store
 from schemas.errors import ServiceError
 
@@ -108,6 +109,42 @@ def settle(
     place_tasks(store, desk.server_name, project_id, places)
     adopted = sum(number is not None for number in places.values())
     return Standing(there, adopted, len(surplus), tuple(foreign))
+
+
+def remove_tasks(
+    store: Store, desks: Desks, tasks: Iterable[StoredTask]
+) -> Iterator[list[StoredTask]]:
+    """Remove tasks from Label Studio; return the removed ones of each project.
+
+    Tasks with an answer since the last pull stay, so that the next pull reads it.
+    """
+    by_project: dict[tuple[str, str, int], list[StoredTask]] = defaultdict(list)
+    for task in tasks:
+        by_project[task.assignee, task.server, task.project_id].append(task)
+    for (assignee, server, project_id), found in sorted(by_project.items()):
+        desk = desks(assignee)
+        numbers = {task.key: task.task_id for task in found if task.task_id is not None}
+        unread: set[str] = set()
+        if numbers and server == desk.server_name:
+            unread = _unread_tasks(store, desk, project_id, numbers)
+            desk.delete_tasks(project_id, sorted({numbers[key] for key in numbers.keys() - unread}))
+        yield [task for task in found if task.key not in unread]
+
+
+def _unread_tasks(
+    store: Store, desk: LabelStudioDesk, project_id: int, keys: Collection[str]
+) -> set[str]:
+    """Return the tasks with an answer in Label Studio that no pull has read."""
+    cursor = load_cursor(store, desk.server_name, project_id)
+    since = cursor.read_from if cursor else None
+    changed = [task for task in desk.list_tasks(project_id, since) if task.key in keys]
+    received = annotations_of(store, [task.key for task in changed])
+    return {
+        task.key
+        for task in changed
+        if {(one.id, one.updated_at) for one in task.annotations if not one.cancelled}
+        - {(one.remote_id, one.annotated_at) for one in received.get(task.key, ())}
+    }
 
 
 def erase(store: Store, desks: Desks, tasks: Iterable[StoredTask]) -> int:

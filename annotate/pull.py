@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
 from annotate.backend import Desks, LabelStudioDesk, RemoteTask
-from annotate.projects import Seat, find_project, settle
+from annotate.projects import Seat, find_project, remove_tasks, settle
 from annotate.queues import SHARED, Queue
 from annotate.received import Notice, Reader, Reading
 from db.annotations import (
@@ -165,7 +165,8 @@ def discard(
     next push sends it again. Discarded answers stay in the store.
 
     Raises:
-        UsageError: a number is not that of an unclear or quarantined answer of the queue.
+        UsageError: a number is not that of an unclear or quarantined answer of the queue, or its
+            task has an answer that no pull has read; the others are discarded.
         ServiceError: the server refuses, or stays unavailable; nothing is discarded.
     """
     found = [
@@ -176,12 +177,17 @@ def discard(
             f"queue {queue.name} has no unclear answer with the number "
             f"{', '.join(map(str, unknown))}; loupe queue stats {queue.name} shows which it has"
         )
-    for task in {one.task.key: one.task for one in found if one.task.state == "unclear"}.values():
-        desk = desks(task.assignee)
-        if task.task_id is not None and task.server == desk.server_name:
-            desk.delete_tasks(task.project_id, [task.task_id])
-    discard_annotations(store, found)
-    return tuple(map(_notice, found))
+    tasks = {one.task.key: one.task for one in found if one.task.state == "unclear"}
+    removed = {task.key for page in remove_tasks(store, desks, tasks.values()) for task in page}
+    unread = tasks.keys() - removed
+    discarded = [one for one in found if one.task.key not in unread]
+    discard_annotations(store, discarded)
+    if kept := sorted(one.remote_id for one in found if one.task.key in unread):
+        raise UsageError(
+            f"kept, as there are newer answers: {', '.join(map(str, kept))}; read these with: "
+            f"loupe queue pull {queue.name}"
+        )
+    return tuple(map(_notice, discarded))
 
 
 def _pull_project(store: Store, desk: LabelStudioDesk, project_id: int, reader: Reader) -> Reading:

@@ -12,7 +12,7 @@ from annotate.gold import answers_to_qualify
 from annotate.interfaces.page import TaskContent, adjudication_data, returned_content
 from annotate.interfaces.registry import interface_of
 from annotate.planning import make_plan, midnight
-from annotate.projects import Seat, project_spec, settle
+from annotate.projects import Seat, project_spec, remove_tasks, settle
 from annotate.queues import SHARED, Queue
 from db.annotations import (
     annotations_of,
@@ -29,7 +29,6 @@ from db.reviews import (
     annotators,
     announce_tasks,
     close_tasks,
-    load_cursor,
     place_tasks,
     project_of_tasks,
     review_tasks,
@@ -170,7 +169,7 @@ def push(
     _explain_suspensions(store, desks, queue)
     closed = sum(
         close_tasks(store, [task.key for task in tasks], server)
-        for tasks in _remove_tasks(store, desks, tasks_by_key(store, obsolete).values())
+        for tasks in remove_tasks(store, desks, tasks_by_key(store, obsolete).values())
     )
     return PushReport(
         queue=queue.name,
@@ -207,26 +206,6 @@ def _by_seat(
         for seat, tasks in sorted(by_seat.items())
         if any(task.state in WAITING or task.key in obsolete for task in tasks)
     ]
-
-
-def _remove_tasks(
-    store: Store, desks: Desks, tasks: Iterable[StoredTask]
-) -> Iterator[list[StoredTask]]:
-    """Remove tasks from Label Studio; return the removed ones of each project.
-
-    Tasks with an answer since the last pull stay, so that the next pull reads it.
-    """
-    by_project: dict[tuple[str, str, int], list[StoredTask]] = defaultdict(list)
-    for task in tasks:
-        by_project[task.assignee, task.server, task.project_id].append(task)
-    for (assignee, server, project_id), found in sorted(by_project.items()):
-        desk = desks(assignee)
-        numbers = {task.key: task.task_id for task in found if task.task_id is not None}
-        unread: set[str] = set()
-        if numbers and server == desk.server_name:
-            unread = _unread_tasks(store, desk, project_id, numbers)
-            desk.delete_tasks(project_id, sorted({numbers[key] for key in numbers.keys() - unread}))
-        yield [task for task in found if task.key not in unread]
 
 
 def _explain_suspensions(store: Store, desks: Desks, queue: Queue) -> None:
@@ -308,26 +287,10 @@ def _send_back(store: Store, desks: Desks, tasks: Iterable[StoredTask]) -> int:
     They wait, so that the push sends them again; after an unclear answer with it and the reason.
     """
     count = 0
-    for removed in _remove_tasks(store, desks, tasks):
+    for removed in remove_tasks(store, desks, tasks):
         send_back(store, [task.key for task in removed])
         count += len(removed)
     return count
-
-
-def _unread_tasks(
-    store: Store, desk: LabelStudioDesk, project_id: int, keys: Collection[str]
-) -> set[str]:
-    """Return the tasks with an answer in Label Studio that no pull has read."""
-    cursor = load_cursor(store, desk.server_name, project_id)
-    since = cursor.read_from if cursor else None
-    changed = [task for task in desk.list_tasks(project_id, since) if task.key in keys]
-    received = annotations_of(store, [task.key for task in changed])
-    return {
-        task.key
-        for task in changed
-        if {(one.id, one.updated_at) for one in task.annotations if not one.cancelled}
-        - {(one.remote_id, one.annotated_at) for one in received.get(task.key, ())}
-    }
 
 
 class _Pusher:

@@ -205,6 +205,12 @@ def test_a_discarded_unclear_answer_reopens_its_task(
     assert '"value": "x"' in shown.given
     with pytest.raises(UsageError, match="has no unclear answer with the number 99"):
         discard(world.store, office, queue, [number, 99])
+    before = dict(desk.only_project)
+    desk.annotate(mutated, as_sent_by_the_page(queue, GENUINE["rewrites"]), number)
+    with pytest.raises(UsageError, match=f"kept, as there are newer answers: {number}; "):
+        discard(world.store, office, queue, [number])
+    assert sorted(desk.only_project) == sorted([mutated, valid])
+    desk.only_project.update(before)
     (discarded,) = discard(world.store, office, queue, [number])
     assert discarded.annotation_id == number
     assert sorted(desk.only_project) == [valid]
