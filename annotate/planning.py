@@ -33,7 +33,7 @@ class Plan(NamedTuple):
 
 
 class People(NamedTuple):
-    """The annotators and adjudicators of a queue.
+    """The annotators and adjudicators of a queue, and its annotators who are paused.
 
     Without annotators, the installation's own account is the only one, unless the queue requires
     more than one.
@@ -41,6 +41,7 @@ class People(NamedTuple):
 
     annotators: tuple[str, ...]
     adjudicators: tuple[str, ...]
+    paused: frozenset[str]
 
     def may(self, purpose: str) -> frozenset[str]:
         """Return who may have tasks of that purpose; the own account may settle conflicts."""
@@ -59,13 +60,15 @@ def people_of(store: Store, queue: Queue) -> People:
         _named(store, queue, "annotator"),
         _named(store, queue, "adjudicator"),
     )
-    paused = paused_annotators(store)
+    paused = frozenset(paused_annotators(store))
     with store.read() as connection:
         out = suspended_annotators(connection, queue.name) | paused
     working = tuple(name for name in annotators if name not in out)
-    is_alone = not (working or paused.intersection(annotators) or queue.annotators)
+    paused_here = paused.intersection(annotators)
+    is_alone = not (working or paused_here or queue.annotators)
     alone = (SHARED,) if is_alone and queue.overlap == 1 else ()
-    return People(working or alone, tuple(name for name in adjudicators if name not in paused))
+    settling = tuple(name for name in adjudicators if name not in paused)
+    return People(working or alone, settling, paused_here)
 
 
 def _named(store: Store, queue: Queue, role: AnnotatorRole) -> tuple[str, ...]:
@@ -224,6 +227,7 @@ class _Planner:
 
     def _conflicting_items(self, waiting: Sequence[str]) -> set[str]:
         """Return items on which people disagree, or that all annotators already had."""
+        people = self._people.paused.union(self._people.annotators)
         with self._store.read() as connection:
             answers = counted_answers(connection, self._queue.name, waiting)
         found = outcomes(self._queue, interface_of(self._queue), answers)
@@ -231,7 +235,7 @@ class _Planner:
         for item in map(self._item, waiting):
             tasks = self._by_entity[item.entity_id]
             is_asked = any(task.state in WAITING and not task.gold for task in tasks)
-            nobody_left = item.past and item.past.issuperset(self._people.annotators)
+            nobody_left = item.past and item.past >= people
             is_stuck = nobody_left and item.active < self._queue.overlap and not is_asked
             outcome = found.get(item.entity_id)
             is_settled = any(

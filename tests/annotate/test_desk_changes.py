@@ -279,6 +279,20 @@ def test_open_tasks_of_a_paused_annotator_are_reassigned_until_the_return(
     assert waiting(world) == {(ann, "review"): 6}
 
 
+def test_items_of_a_paused_annotator_are_no_conflicts(world: World, office: MemoryOffice) -> None:
+    ann, bea = (hire(world.store, office, name) for name in ("ann", "bea"))
+    add_rewrites(world, 2)
+    push(world.store, office, TWO)
+    work(world.store, office, ann, says_accept)
+    pull(world.store, office, TWO)
+    set_annotator_state(world.store, "bea", "paused")
+    report = push(world.store, office, TWO)
+    assert (report.conflicts, report.short, waiting(world)) == (0, 2, {})
+    set_annotator_state(world.store, "bea", "active")
+    push(world.store, office, TWO)
+    assert waiting(world) == {(bea, "review"): 2}
+
+
 def test_withdrawn_gold_and_audit_items_are_not_shown(world: World, office: MemoryOffice) -> None:
     hire(world.store, office, "ann")
     hire(world.store, office, "bea")
