@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, model_validator
 
-from db.decisions import append_decisions, decided_under_other_policies
+from db.decisions import append_decisions, decided_under_other_policies, reopened_by
 from db.entities import (
     AgentRef,
     NewDecision,
@@ -186,6 +186,11 @@ class Queue(Step):
         """The agent of decisions by the policy."""
         return AgentRef("software", f"{GATE_PREFIX}{self.name}", str(self.policy))
 
+    @property
+    def lead(self) -> AgentRef:
+        """The agent that reopens items for the lead."""
+        return AgentRef("software", f"lead:{self.name}")
+
     def task_key(self, entity_id: str, assignee: str = SHARED, purpose: Purpose = "review") -> str:
         """Return the key of the review task for an entity, the same for every push."""
         return digest_of("review-task", self.name, entity_id, assignee, purpose)
@@ -289,7 +294,7 @@ _NO_REVIEW = "nobody looked"
 
 
 class Candidate(NamedTuple):
-    """A proposed entity, and whether its check flagged it.
+    """A proposed entity, whether its check flagged it, and whether the lead reopened it.
 
     The check of a tracklet is the filter; candidates and groups of a contrastive benchmark contain
     their own flags. `warnings` are for reviewers, one sentence each.
@@ -298,6 +303,7 @@ class Candidate(NamedTuple):
     entity: StoredEntity
     suspect: bool
     warnings: tuple[str, ...] = ()
+    reopened: bool = False
 
 
 def candidates(store: Store, queue: Queue) -> Iterator[Candidate]:
@@ -311,12 +317,16 @@ def judged(store: Store, queue: Queue, page: Sequence[StoredEntity]) -> Iterator
     ids = [entity.id for entity in page]
     flagged = latest_flags(store, ids)
     reports = newest_reports(store, ids) if queue.checked else {}
+    reopened = reopened_by(store, queue.lead, ids)
     for entity in page:
         flags = (*_entity_flags(entity), *flagged.get(entity.id, ()))
         if not queue.checked:
-            yield Candidate(entity, _may_show_several(entity) or bool(flags), flags)
+            suspect = _may_show_several(entity) or bool(flags)
         elif report := reports.get(entity.id):
-            yield Candidate(entity, report.verdict == "suspect" or bool(flags), flags)
+            suspect = report.verdict == "suspect" or bool(flags)
+        else:
+            continue
+        yield Candidate(entity, suspect, flags, entity.id in reopened)
 
 
 def proposed(store: Store, queue: Queue) -> Iterator[StoredEntity]:
@@ -370,6 +380,8 @@ def newest_reports(store: Store, entity_ids: list[str]) -> dict[str, Faithfulnes
 
 def needs_review(queue: Queue, candidate: Candidate) -> bool:
     """Return whether a person has to review the candidate."""
+    if candidate.reopened:
+        return True
     if queue.policy.policy == "sample":
         marked = candidate.suspect and queue.marked_always
         return marked or queue.policy.draws(candidate.entity.id)

@@ -170,6 +170,15 @@ def _verdicts(connection: Connection, entity_ids: Sequence[str]) -> dict[str, li
 
 
 @reads
+def reopened_by(connection: Connection, agent: AgentRef, entity_ids: Iterable[str]) -> set[str]:
+    """Return those of the entities whose last decision is that the agent reopened them."""
+    query = select(Decision.entity_id).where(
+        Decision.agent_id == agent.id, Decision.verdict == "reopen", IS_LAST
+    )
+    return {id_ for (id_,) in rows_in(connection, query, Decision.entity_id, entity_ids)}
+
+
+@reads
 def decided_under_other_policies(
     connection: Connection, dataset: str, kind: str, gate: str, policy: str, reason: str
 ) -> list[StoredEntity]:

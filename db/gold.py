@@ -10,10 +10,11 @@ from sqlalchemy import Connection, delete, func, insert, select, update
 from db.annotations import answers_where
 from db.decisions import append_decisions
 from db.entities import AgentRef, NewDecision, Verdict, change_in, rows_in
-from db.reviews import acquire_queue_lock, change_tasks, review_tasks
+from db.reviews import GATE_PREFIX, acquire_queue_lock, change_tasks, review_tasks
 from db.store import reads, writes
 from db.tables import (
     IS_LAST,
+    Agent,
     Annotation,
     Decision,
     Entity,
@@ -215,11 +216,22 @@ def return_work(
 def reopen_items(
     connection: Connection, queue: str, entity_ids: Iterable[str], agent: AgentRef, reason: str
 ) -> ReturnedWork:
-    """Revoke people's decisions on items of a queue, which then wait for other annotators.
+    """Revoke the decisions of people, lead and policy on items; they wait for other annotators.
 
     All answers to them no longer count, and entities derived from them, such as edits, are
     rejected. An item is given by its id or by that of the edit that replaced it.
     """
+    by_gate = (
+        select(Decision.entity_id)
+        .join(Agent, Agent.id == Decision.agent_id)
+        .join(Entity, Entity.id == Decision.entity_id)
+        .where(
+            Agent.name == f"{GATE_PREFIX}{queue}",
+            Decision.verdict != "reopen",
+            Entity.state != "withdrawn",
+            IS_LAST,
+        )
+    )
     asked = (
         select(ReviewTask.entity_id)
         .join(Annotation, Annotation.review_task_key == ReviewTask.key)
@@ -228,11 +240,14 @@ def reopen_items(
     )
     acquire_queue_lock(connection, queue)
     ids = sorted(set(entity_ids))
-    shown = {id_ for (id_,) in rows_in(connection, asked, Decision.entity_id, ids)}
+    decided = sorted(id_ for (id_,) in rows_in(connection, by_gate, Decision.entity_id, ids))
+    shown = {id_ for (id_,) in rows_in(connection, asked, Decision.entity_id, ids)}.union(decided)
     purposes = ("review", "adjudication")
     answered = review_tasks(connection, queue, purpose=purposes, state="answered", gold=False)
     tasks = [key for key, task in answered.items() if task.entity_id in shown]
-    return _revoke(connection, sorted(tasks), agent, reason)
+    append_decisions(connection, [NewDecision(one, "reopen", agent, reason) for one in decided])
+    work = _revoke(connection, sorted(tasks), agent, reason)
+    return work._replace(reopened=work.reopened + len(decided))
 
 
 @writes

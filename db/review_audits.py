@@ -14,6 +14,7 @@ from sqlalchemy import (
     and_,
     case,
     cast,
+    exists,
     func,
     insert,
     select,
@@ -189,10 +190,16 @@ def answered_items(connection: Connection, queue: str, assignee: str) -> set[str
 
 @reads
 def wrong_in_audits(connection: Connection, queue: str) -> list[str]:
-    """Return the accepted items of a queue that an auditor did not accept, in order of id."""
+    """Return the accepted items of a queue that an auditor did not accept, in order of id.
+
+    Items that were decided again since are left out.
+    """
     wrong: dict[str, bool] = {}
     audited = ReviewTask.queue == queue, ReviewTask.purpose == _PURPOSE, Entity.state == "accepted"
-    for one in answers_where(connection, *audited):
+    since = exists().where(
+        Decision.entity_id == Entity.id, Decision.decided_at > Annotation.received_at
+    )
+    for one in answers_where(connection, *audited, ~since):
         wrong[one.entity_id] = one.answer["verdict"] != "accept"
     return [entity_id for entity_id in wrong if wrong[entity_id]]
 

@@ -34,7 +34,7 @@ def reopen(
     found_wrong: Annotated[bool, typer.Option("--found-wrong/--no-found-wrong")] = False,
     reason: str | None = None,
 ) -> Answer:
-    """Reopen items that people decided, for review by others.
+    """Reopen decided items, for review by people, whatever the policy.
 
     The answers stay in the store but no longer count. The next push asks people who have not seen
     the items, or an adjudicator.
@@ -44,7 +44,6 @@ def reopen(
         reason: Reason, stored with the decision (default: "the lead asks again", or "an audit found
             it wrong").
     """
-    from db.entities import AgentRef
     from db.gold import reopen_items
     from db.review_audits import wrong_in_audits
 
@@ -56,7 +55,7 @@ def reopen(
             raise UsageError(f"no audit found an accepted item of {chosen.name} wrong")
     ids = _ids(store, chosen, entities, more)
     reason = reason or ("an audit found it wrong" if found_wrong else "the lead asks again")
-    work = reopen_items(store, chosen.name, ids, AgentRef("software", f"lead:{queue}"), reason)
+    work = reopen_items(store, chosen.name, ids, chosen.lead, reason)
     asked = len(set(ids))
     sentence = (
         f"{chosen.name}: {work.reopened:,} of {asked:,} items are open again, "

@@ -22,6 +22,7 @@ from annotate.push import push
 from annotate.queues import (
     Queue,
     apply_policy,
+    candidates,
     count_proposed,
     load_queues,
     parse_policy,
@@ -376,7 +377,9 @@ def review(
     waiting = count_proposed(context.store, queue)
     if not waiting:
         return 0, {}
-    if queue.policy.policy == "auto":
+    if queue.policy.policy == "auto" and not any(
+        one.reopened for one in candidates(context.store, queue)
+    ):
         raise ConfigurationError(
             f"{waiting} items of queue {queue.name} are neither accepted nor rejected, "
             f"though its gate is 'auto'"

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from db.decisions import last_reasons
-from db.entities import fetch
+from db.decisions import append_decisions, last_reasons
+from db.entities import AgentRef, NewDecision, fetch
 from db.reviews import add_annotator, priorities
 from db.store import Store
 from tests.db.review_samples import QUEUE, Desk, store_rewrites
@@ -28,19 +28,25 @@ def test_items_found_wrong_in_an_audit_are_reopened(loupe: Loupe, desk: Desk) ->
         desk.decide(entity_id, "accept", desk.answer(entity_id, ann), person=ann)
     for entity_id in others:
         desk.decide(entity_id, "accept", desk.answer(entity_id, "b"), person="b")
+    (unreviewed,) = store_rewrites(desk.store, 1, first=200)
+    with desk.store.write() as connection:
+        gate = AgentRef("software", f"gate:{QUEUE}", "sample:0.1")
+        append_decisions(connection, [NewDecision(unreviewed, "accept", gate)])
     drawn = loupe("quality", "draw", QUEUE, "--size", "9", "--of", "Ann", "--json").json
     assert (drawn["drawn"], drawn["waiting"]) == (5, 5)
     for entity_id in hers:
         desk.answer(entity_id, "c", "reject" if entity_id == hers[0] else "accept", "audit")
+    desk.answer(unreviewed, "c", "reject", "audit")
     assert loupe("quality", "estimate", QUEUE).exit_code == 2  # no sample over all annotators
     assert hers[0] in loupe("quality", "estimate", QUEUE, "--of", "Ann").out
     why = ("--reason", "a bag is missing")
     reopened = loupe("queue", "reopen", QUEUE, "--found-wrong", *why, "--json").json
-    assert (reopened["reopened"], reopened["tasks"]) == (1, 1)
+    assert (reopened["reopened"], reopened["tasks"]) == (2, 1)
     assert last_reasons(desk.store, hers[:1]) == {hers[0]: "a bag is missing"}
-    states = {one: entity.state for one, entity in fetch(desk.store, hers).items()}
-    assert [one for one, state in states.items() if state == "proposed"] == [hers[0]]
+    states = {one: found.state for one, found in fetch(desk.store, [*hers, unreviewed]).items()}
+    assert {one for one, state in states.items() if state == "proposed"} == {hers[0], unreviewed}
     assert desk.task_state(hers[0], ann) == "returned"
+    desk.decide(hers[0], "accept", desk.answer(hers[0], "d"), person="d")
     assert loupe("queue", "reopen", QUEUE, "--found-wrong").exit_code == 2  # nothing left to reopen
 
 

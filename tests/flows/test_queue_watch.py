@@ -1,15 +1,19 @@
 """Queues that the watcher of `loupe up` serves, and their policies."""
 
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from annotate.queues import Policy, Queue, apply_policy, reopen_for_people, shipped
+from annotate.queues import SHARED, Policy, Queue, apply_policy, reopen_for_people, shipped
+from db.gold import reopen_items
 from flows.cli.queue import _pull_and_push, _watched
+from flows.engine.pipeline import review
 from models.profiles.settings import load_settings
 from tests.annotate.memory_desk import MemoryOffice
 from tests.annotate.office import push
 from tests.annotate.world import DATASET, REWRITE, World
+from tests.flows.runs import context_of
 
 
 def open_queue(world: World, policy: Policy | None) -> Queue:
@@ -40,6 +44,20 @@ def test_a_queue_is_served_under_the_policy_of_its_build(tmp_path: Path) -> None
             world.add(f"{REWRITE} {item}", suspect=item == 0)
         open_queue(world, policy)
         assert watched(world, folder) == ([expected] if expected else []), expected
+
+
+def test_a_build_asks_people_about_reopened_items_whatever_its_policy(tmp_path: Path) -> None:
+    for policy in (Policy(policy="sample", rate=0), Policy(policy="auto")):
+        folder = tmp_path / policy.policy
+        folder.mkdir()
+        world = World(folder)
+        context, item = context_of(world.store, folder), world.add(suspect=False)
+        queue = shipped().queue(DATASET, "rewrites", policy)
+        reviewed = partial(review, context, queue, MemoryOffice, wait=False)
+        assert reviewed() == (0, {}), policy
+        assert reopen_items(world.store, queue.name, [item], queue.lead, "").reopened == 1, policy
+        waiting, projects = reviewed()
+        assert (waiting, list(projects)) == (1, [SHARED]), policy
 
 
 def test_a_queue_whose_sample_was_reopened_for_people_is_served_as_required(tmp_path: Path) -> None:
