@@ -34,7 +34,7 @@ from db.reviews import (
     review_tasks,
     tasks_by_key,
 )
-from db.store import Store
+from db.store import Store, claimed
 from schemas.base import Record
 from schemas.errors import ServiceError
 from schemas.provenance import Role
@@ -141,6 +141,8 @@ def push(
 ) -> PushReport:
     """Send the waiting tasks of a queue that are not in Label Studio yet.
 
+    Two pushes of a queue do not run at the same time; the second waits.
+
     Args:
         store: the provenance store.
         desks: the workspaces in which people answer.
@@ -152,6 +154,13 @@ def push(
         UsageError: the queue names an unknown person, or requires more people than there are.
         ServiceError: the server refuses, or stays unavailable.
     """
+    with claimed(store, f"push of {queue.name}"):
+        return _push(store, desks, queue, images_url, pause_seconds)
+
+
+def _push(
+    store: Store, desks: Desks, queue: Queue, images_url: str, pause_seconds: float
+) -> PushReport:
     sent_back = _send_back(store, desks, _unclear_tasks(store, desks, queue))
     stored = review_tasks(store, queue.name)
     server = desks(SHARED).server_name

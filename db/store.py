@@ -465,6 +465,28 @@ def drop_claims(store: Store, *claim_ids: str) -> None:
             connection.execute(delete(Claim).where(Claim.id.in_(claim_ids)))
 
 
+@contextmanager
+def claimed(
+    store: Store, subject: str, on_wait: Callable[[], None] = lambda: None
+) -> Iterator[None]:
+    """Keep a claim on a subject while the block runs; wait while another has one.
+
+    A claim that is not renewed, for example because its process was killed, is taken over.
+    """
+    waiting = pauses()
+    claim_id = claim_subject(store, subject)
+    if claim_id is None:
+        on_wait()
+    while claim_id is None:
+        time.sleep(next(waiting))
+        claim_id = claim_subject(store, subject)
+    try:
+        with store.claims.renewed():
+            yield
+    finally:
+        drop_claims(store, claim_id)
+
+
 # Open a database, SQLite or PostgreSQL, and migrate its tables to the newest version.
 
 NEWEST_VERSION: Final = "0001"

@@ -11,7 +11,7 @@ from itertools import islice
 from typing import Any, TypeVar
 
 from db.entities import AgentRef, NewEntity, StoredEntity, WorkResult, entities_numbered, new_entity
-from db.store import claim_subject, drop_claims, pauses
+from db.store import claimed, drop_claims, pauses
 from db.work import (
     ClaimedChunk,
     Mark,
@@ -40,21 +40,12 @@ from schemas.video import StageSettings
 def sole_run(context: RunContext, dataset: str, work: str) -> Iterator[None]:
     """Prevent other runs from doing `work` on the dataset at the same time; wait if one does.
 
-    Use it for a computation that cannot be divided into chunks. A claim that is not renewed, for
-    example because its run was killed, is taken over.
+    Use it for a computation that cannot be divided into chunks.
     """
-    subject, waiting = f"{work} of {dataset}", pauses()
-    claim_id = claim_subject(context.store, subject)
-    if claim_id is None:
-        context.progress.say(f"another run is working on {subject}; waiting for it")
-    while claim_id is None:
-        time.sleep(next(waiting))
-        claim_id = claim_subject(context.store, subject)
-    try:
-        with context.store.claims.renewed():
-            yield
-    finally:
-        drop_claims(context.store, claim_id)
+    subject = f"{work} of {dataset}"
+    message = f"another run is working on {subject}; waiting for it"
+    with claimed(context.store, subject, lambda: context.progress.say(message)):
+        yield
 
 
 VERSION = "1"

@@ -1,14 +1,16 @@
 """Concurrent pulls and pushes, on SQLite and on PostgreSQL."""
 
 from collections import Counter
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from threading import Barrier
 
 import pytest
 
+from annotate.backend import NewTask
 from annotate.pull import pull
+from annotate.push import PushReport
 from annotate.queues import shipped
 from db.entities import find
 from db.reviews import review_tasks
@@ -81,6 +83,30 @@ def test_answers_received_by_two_concurrent_pulls_are_decided(
 
     together(lambda: pulled(ann), lambda: pulled(bea))
     assert states(store) == {"accepted": ITEMS}
+
+
+def test_a_push_waits_for_another_that_sends_the_same_tasks(
+    tmp_path: Path, store: Store, office: MemoryOffice
+) -> None:
+    world = SharedWorld(tmp_path, store)
+    people = [hire(store, office, name) for name in ("ann", "bea")]
+    for number in range(ITEMS):
+        world.add(f"{REWRITE} {number}")
+    desk = office(people[0])
+    send = desk.import_tasks
+    with ThreadPoolExecutor(1) as pool:
+        second: list[Future[PushReport]] = []
+
+        def send_during_another_push(project_id: int, tasks: Sequence[NewTask]) -> list[int]:
+            if not second:
+                second.append(pool.submit(push, store, office, QUEUE))
+                wait(second, timeout=0.5)
+            return send(project_id, tasks)
+
+        desk.import_tasks = send_during_another_push  # type: ignore[method-assign]
+        first = push(store, office, QUEUE)
+        assert (first.pushed, second[0].result().pushed) == (2 * ITEMS, 0)
+    assert [len(office(person).sent) for person in people] == [ITEMS, ITEMS]
 
 
 def test_the_same_answers_in_two_concurrent_pulls_count_once(
