@@ -16,6 +16,7 @@ from schemas.base import sha256_of
 from schemas.errors import (
     BlobMismatchError,
     ConfigurationError,
+    LoupeError,
     MissingBlobError,
     MissingExtraError,
     ServiceError,
@@ -58,6 +59,9 @@ class BlobStore:
 
     Writes are atomic and skip bytes that are already stored. Each read compares the bytes with
     their digest, so damaged files raise an error. Thread-safe.
+
+    Methods that read, write or erase raise `ServiceError` if the store cannot be reached or does
+    not permit it. So do writes to a full disk or to a bucket that does not exist.
     """
 
     def __init__(self, url: str) -> None:
@@ -85,9 +89,6 @@ class BlobStore:
         """Store `data` and return its SHA-256.
 
         Bytes already stored, by digest and size, are not written again, unless `replace` is set.
-
-        Raises:
-            ServiceError: the disk is full, the bucket does not exist, or writing is not permitted.
         """
         sha256 = sha256_of(data)
         if not replace and self.has(sha256, media_type, len(data)):
@@ -96,64 +97,54 @@ class BlobStore:
         return sha256
 
     def put_shard(self, root: str, data: bytes) -> None:
-        """Store the file of a shard (`flows.shards`), or replace it.
-
-        Raises:
-            ServiceError: the disk is full, the bucket does not exist, or writing is not permitted.
-        """
+        """Store the file of a shard (`flows.shards`), or replace it."""
         self._write(self.path_of(root, SHARD), data)
 
     def _write(self, path: str, data: bytes) -> None:
-        try:
+        with _reported("write", path):
             if self.is_local:
                 for folder in (Path(path).parent, self._incoming):
                     folder.mkdir(parents=True, exist_ok=True)
                 write_atomically(Path(path), data, self._incoming, _INCOMING)
             else:
                 self._filesystem.pipe_file(path, data)  # object stores show whole objects only
-        except OSError as error:
-            raise ServiceError(
-                f"the blob store cannot write {path!r}: {error.strerror or error}"
-            ) from error
 
     def fault_of(self, sha256: str, media_type: str) -> BlobFault | None:
-        """Return the fault of a blob, reading one chunk at a time; None if it has none.
-
-        Raises:
-            ServiceError: the store does not answer, or reading is not permitted.
-        """
+        """Return the fault of a blob, reading one chunk at a time; None if it has none."""
         path, digest = self.path_of(sha256, media_type), hashlib.sha256()
-        try:
-            with self._filesystem.open(path, "rb") as file:
-                while piece := file.read(_PIECE_BYTES):
-                    digest.update(piece)
-        except FileNotFoundError:
-            return BlobFault.MISSING
-        except OSError as error:
-            if error.errno == errno.EIO:  # the disk has lost it
+        with _reported("read", path):
+            try:
+                with self._filesystem.open(path, "rb") as file:
+                    while piece := file.read(_PIECE_BYTES):
+                        digest.update(piece)
+            except FileNotFoundError:
+                return BlobFault.MISSING
+            except OSError as error:
+                if error.errno != errno.EIO:  # EIO: the disk has lost it
+                    raise
                 return BlobFault.DAMAGED
-            raise ServiceError(
-                f"the blob store cannot read {path!r}: {error.strerror or error}"
-            ) from error
         return None if digest.hexdigest() == sha256 else BlobFault.DAMAGED
 
     def stored(self) -> Iterator[tuple[str, str]]:
         """Iterate over the file names and paths of all blobs, one folder at a time."""
         self._filesystem.invalidate_cache()
-        try:
-            folders = self._filesystem.ls(f"{self._root}/sha256", detail=False)
-        except FileNotFoundError:
-            return
-        for folder in sorted(folders):
-            for path in sorted(self._filesystem.find(folder)):
-                yield path.rpartition("/")[2], path
+        with _reported("read", self._root):
+            try:
+                folders = self._filesystem.ls(f"{self._root}/sha256", detail=False)
+            except FileNotFoundError:
+                return
+            for folder in sorted(folders):
+                for path in sorted(self._filesystem.find(folder)):
+                    yield path.rpartition("/")[2], path
 
     def has(self, sha256: str, media_type: str, size: int | None = None) -> bool:
         """Return whether a blob is stored and, if `size` is given, has that many bytes."""
-        try:
-            found = self._filesystem.info(self.path_of(sha256, media_type))
-        except FileNotFoundError:
-            return False
+        path = self.path_of(sha256, media_type)
+        with _reported("read", path):
+            try:
+                found = self._filesystem.info(path)
+            except FileNotFoundError:
+                return False
         return size is None or found["size"] == size
 
     def read(self, sha256: str, media_type: str) -> bytes:
@@ -164,10 +155,7 @@ class BlobStore:
             BlobMismatchError: the stored bytes have another digest.
         """
         path = self.path_of(sha256, media_type)
-        try:
-            data: bytes = self._filesystem.cat_file(path)
-        except FileNotFoundError as error:
-            raise MissingBlobError(f"no blob {sha256} is stored at {path!r}; {_REPAIR}") from error
+        data = self._read(path, f"no blob {sha256} is stored at {path!r}; {_REPAIR}")
         if (found := sha256_of(data)) != sha256:
             raise BlobMismatchError(
                 f"the blob at {path!r} is damaged: its bytes have the digest {found}, "
@@ -182,12 +170,14 @@ class BlobStore:
             MissingBlobError: it is not stored.
         """
         path = self.path_of(root, SHARD)
-        try:
-            data: bytes = self._filesystem.cat_file(path)
-        except FileNotFoundError as error:
-            raise MissingBlobError(
-                f"the shard {path!r} is missing; restore it from a backup"
-            ) from error
+        return self._read(path, f"the shard {path!r} is missing; restore it from a backup")
+
+    def _read(self, path: str, missing: str) -> bytes:
+        with _reported("read", path):
+            try:
+                data: bytes = self._filesystem.cat_file(path)
+            except FileNotFoundError as error:
+                raise MissingBlobError(missing) from error
         return data
 
     def erase(self, sha256: str, media_type: str) -> bool:
@@ -195,22 +185,16 @@ class BlobStore:
 
         On a local disk, no process finds it after this returns. Copies in file system snapshots,
         backups or versioned buckets are not deleted.
-
-        Raises:
-            ServiceError: deleting it is not permitted.
         """
         path = self.path_of(sha256, media_type)
-        try:
-            self._filesystem.invalidate_cache()
-            if not self._filesystem.exists(path):
-                return False
-            self._filesystem.rm_file(path)
-        except FileNotFoundError:
+        self._filesystem.invalidate_cache()
+        if not self.has(sha256, media_type):
             return False
-        except OSError as error:
-            raise ServiceError(
-                f"the blob store cannot erase {path!r}: {error.strerror or error}"
-            ) from error
+        with _reported("erase", path):
+            try:
+                self._filesystem.rm_file(path)
+            except FileNotFoundError:
+                return False
         if self.is_local:
             flush_to_disk(Path(path).parent)
         return True
@@ -223,6 +207,18 @@ class BlobStore:
             )
         folder = "shards" if media_type == SHARD else "sha256"
         return f"{self._root}/{folder}/{sha256[:2]}/{sha256}{suffix_of(media_type)}"
+
+
+@contextlib.contextmanager
+def _reported(action: str, path: str) -> Iterator[None]:
+    """Turn exceptions of the file system, which are those of its own libraries, into ours."""
+    try:
+        yield
+    except LoupeError:
+        raise
+    except Exception as error:
+        why = getattr(error, "strerror", None) or str(error) or type(error).__name__
+        raise ServiceError(f"the blob store cannot {action} {path!r}: {why}") from error
 
 
 def _remove_abandoned(incoming: Path) -> None:

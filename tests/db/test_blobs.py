@@ -2,7 +2,8 @@
 
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import fsspec
@@ -161,3 +162,27 @@ def test_erasing_a_blob_keeps_the_others(blobs_url: str) -> None:
     assert blobs.read(other, JPEG) == b"another picture"
     assert blobs.put(DATA, JPEG) == erased
     assert blobs.read(erased, JPEG) == DATA
+
+
+def test_each_method_reports_that_s3_does_not_permit_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Others were opened with keys.
+    monkeypatch.setattr(fsspec.get_filesystem_class("s3"), "cachable", False)
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "no-keys"))
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    for key in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.delenv(key, raising=False)
+    blobs, sha256 = BlobStore("s3://bucket/blobs"), sha256_of(DATA)
+    for use in (blobs.has, blobs.read, blobs.fault_of, blobs.erase):
+        with pytest.raises(ServiceError, match=r"cannot read 'bucket/blobs/.* credentials"):
+            use(sha256, JPEG)
+    uses: list[Callable[[], object]] = [
+        partial(blobs.put, DATA, JPEG),
+        partial(blobs.put_shard, sha256, DATA),
+        partial(blobs.read_shard, sha256),
+        partial(list, blobs.stored()),
+    ]
+    for use_other in uses:
+        with pytest.raises(ServiceError, match="credentials"):
+            use_other()
