@@ -111,7 +111,7 @@ def _checked(root: _Root, paths: list[str], where: str) -> Iterator[FoundVideo |
     """Yield each of `paths` as a video or a problem, and a problem if there are no paths."""
     visible = [path for path in paths if "/." not in f"/{root.below(path)}"]
     if not visible:
-        yield VideoRefusedError(where, "no_videos", "names no files at all").as_problem()
+        yield _no_videos(where)
     for path in visible:
         try:
             yield _named_as_video(root, root.below(path))
@@ -132,7 +132,10 @@ def _listed(filesystem: "AbstractFileSystem", path: str) -> Iterator[FoundVideo 
         yield _missing(path).as_problem()
         return
     root, seen = _Root(filesystem, posixpath.dirname(path)), set[str]()
-    for line in _lines(filesystem, path):
+    lines = list(_lines(filesystem, path))
+    if not lines:
+        yield _no_videos(path)
+    for line in lines:
         try:
             found = _entry(root, line)
             if found.url in seen:
@@ -188,12 +191,19 @@ def _is_inside(root: _Root, path: str) -> bool:
 
 
 def _storable(file_path: str) -> str:
+    if "\0" in file_path:  # as in lists in UTF-16
+        what = "has a name with NUL characters; if it is from a list, save the list as UTF-8"
+        raise VideoRefusedError(file_path, "unreadable_video", what)
     try:
         file_path.encode()
     except UnicodeEncodeError as fault:
         what = "has a name that is no UTF-8, and cannot be recorded; rename it"
         raise VideoRefusedError(file_path, "unreadable_video", what) from fault
     return file_path
+
+
+def _no_videos(where: str) -> VideoProblem:
+    return VideoRefusedError(where, "no_videos", "names no files at all").as_problem()
 
 
 def _missing(file_path: str) -> VideoRefusedError:

@@ -110,8 +110,15 @@ def test_a_missing_path_is_one_problem(subtests: pytest.Subtests, tmp_path: Path
             assert [reason for _, reason in problems(tmp_path / name)] == ["missing_video"]
 
 
-def test_an_empty_folder_is_a_problem(tmp_path: Path) -> None:
+def test_an_empty_folder_or_list_is_a_problem(tmp_path: Path) -> None:
     assert problems(tmp_path) == [(str(tmp_path), "no_videos")]
+    (tmp_path / "list.txt").write_text("# none yet\n\n")
+    assert problems(tmp_path / "list.txt") == [(str(tmp_path / "list.txt"), "no_videos")]
+
+
+def test_each_line_of_a_list_in_utf_16_is_a_problem(street: Path) -> None:
+    (street / "list.txt").write_text("a.AVI\nb.mp4\n", encoding="utf-16")
+    assert [reason for _, reason in problems(street / "list.txt")] == ["unreadable_video"] * 3
 
 
 def test_an_inspected_video_has_the_digest_of_its_bytes(tmp_path: Path) -> None:
