@@ -79,7 +79,7 @@ def _found(filesystem: "AbstractFileSystem", path: str) -> Iterator[FoundVideo |
     elif posixpath.splitext(path)[1].lower() in _LIST_SUFFIXES:
         yield from _listed(filesystem, path)
     else:
-        yield _one(_Root(filesystem, posixpath.dirname(path)), posixpath.basename(path))
+        yield _file(filesystem, path, _storable(posixpath.basename(path)))
 
 
 def _located(url: str) -> tuple["AbstractFileSystem", str]:
@@ -178,9 +178,13 @@ def _one(root: _Root, file_path: str) -> FoundVideo:
     if file_path.startswith("/") or ".." in file_path.split("/") or not _is_inside(root, path):
         what = "leads out of the folder it is relative to, wanted a path below it"
         raise VideoRefusedError(file_path, "path_outside_root", what)
-    if not root.filesystem.isfile(path):
+    return _file(root.filesystem, path, file_path)
+
+
+def _file(filesystem: "AbstractFileSystem", path: str, file_path: str) -> FoundVideo:
+    if not filesystem.isfile(path):
         raise _missing(file_path)
-    return FoundVideo(file_path=file_path, url=root.filesystem.unstrip_protocol(path))
+    return FoundVideo(file_path=file_path, url=filesystem.unstrip_protocol(path))
 
 
 def _is_inside(root: _Root, path: str) -> bool:

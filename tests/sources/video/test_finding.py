@@ -92,11 +92,12 @@ def test_lists_and_folders_may_be_on_any_file_system() -> None:
         assert file.read() == b"x"
 
 
-def test_a_link_out_of_the_folder_is_not_followed(street: Path) -> None:
+def test_a_link_out_of_the_folder_is_not_followed_unless_named_itself(street: Path) -> None:
     (street.parent / "secret.mp4").write_bytes(b"x")
     (street / "c.mp4").symlink_to(street.parent / "secret.mp4")
     assert ("c.mp4", "path_outside_root") in problems(street)
     assert "c.mp4" not in found(street)
+    assert found(street / "c.mp4") == ["c.mp4"]
 
 
 def test_a_name_that_is_not_utf8_is_a_problem(street: Path) -> None:
