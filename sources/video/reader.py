@@ -7,6 +7,7 @@ only. Files of other machines are decoded in this process, where their file syst
 
 import contextlib
 import itertools
+import os
 import stat
 from collections.abc import Generator, Iterator
 from pathlib import Path
@@ -109,6 +110,15 @@ class RemoteFile:
         """
         with reaching(self._filesystem, self._name):
             return self._file.read(size)
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        """Change the position and return it.
+
+        Raises:
+            VideoRefusedError: the file became unreachable, or its server only streams it.
+        """
+        with reaching(self._filesystem, self._name):
+            return self._file.seek(offset, whence)
 
 
 # FFmpeg also reads playlists, subtitles, scripts and images as formats. A playlist named `a.mp4`

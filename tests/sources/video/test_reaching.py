@@ -1,5 +1,6 @@
 """Videos on remote file systems: every error of the file system is one refusal."""
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -41,7 +42,7 @@ class FailingFileSystem(MemoryFileSystem):  # type: ignore[misc]
         if FailingFileSystem.fails_at == "open":
             raise UnknownBackendError
         file = super().open(path, mode, **options)
-        return _FailingFile(file) if FailingFileSystem.fails_at == "read" else file
+        return _FailingFile(file) if FailingFileSystem.fails_at in {"read", "seek"} else file
 
 
 class _FailingFile:
@@ -50,6 +51,11 @@ class _FailingFile:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._file, name)
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        if FailingFileSystem.fails_at == "seek":
+            raise ValueError("Cannot seek streaming HTTP file")
+        return int(self._file.seek(offset, whence))
 
     def read(self, size: int = -1) -> bytes:
         if self._file.tell() >= FailingFileSystem.fails_after_bytes:
@@ -84,7 +90,7 @@ def test_a_failing_listing_is_one_problem(remote_clip: str) -> None:
 
 
 def test_a_failing_file_is_refused(subtests: pytest.Subtests, remote_clip: str) -> None:
-    for fails_at, after in [("open", 0), ("read", 0), ("read", 100)]:
+    for fails_at, after in [("open", 0), ("read", 0), ("read", 100), ("seek", 1 << 20)]:
         with subtests.test(fails_at=fails_at, after=after):
             FailingFileSystem.fails_at, FailingFileSystem.fails_after_bytes = fails_at, after
             problem = inspect_video(FoundVideo(file_path="clip.mp4", url=remote_clip))
