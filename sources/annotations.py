@@ -14,7 +14,16 @@ from schemas.base import Record, Split
 from schemas.errors import FormatError
 from schemas.json_stream import DECODER, Element, JsonBreak, JsonCursor, open_annotations
 from schemas.records import Granularity, Source
-from sources.records import DEFAULT_OPTIONS, BadRow, ReadOptions, Row, Scope, raw_text, shown
+from sources.records import (
+    DEFAULT_OPTIONS,
+    BadRow,
+    ReadOptions,
+    Row,
+    Scope,
+    raw_text,
+    shown,
+    storable,
+)
 
 SPLITS: Final[tuple[Split, ...]] = get_args(Split)
 _SPLIT_IN_NAME = re.compile(rf"(?:^|[^a-z])({'|'.join(SPLITS)})(?![a-z])")
@@ -311,8 +320,11 @@ class Importer(Record):
         source.
 
         Raises:
-            FormatError: the annotations cannot be read.
+            FormatError: the annotations cannot be read, or their name cannot be recorded.
         """
+        if storable(path.name) != path.name:
+            what = "has a name that is no UTF-8, and cannot be recorded; rename it"
+            raise FormatError(f"{storable(str(path))} {what}")
         return Source(
             name=name or self.format,
             format=self.format,

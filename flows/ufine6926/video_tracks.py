@@ -24,6 +24,7 @@ from schemas.profile import Profile
 from schemas.tracking import AssociationSettings
 from schemas.video import Finding, Observation, Track
 from sources.motchallenge import BadLine, Boxes, Result, read_boxes, write_results
+from sources.records import storable
 from sources.video.finding import FoundVideo, inspect_video
 from sources.video.reader import VideoProblem, VideoReader, open_video
 
@@ -186,7 +187,8 @@ class _Writing:
         settings, self._filter = profile.tracking, profile.filter
         rate = reader.facts.frame_rate / settings.every_nth_frame
         tracker = PersonTracker(make_detector(settings.detector), settings.association, rate)
-        self._origin = TrackOrigin(path.parent.name or "video", path.name, digest, str(tracker.ref))
+        source, video = path.parent.name or "video", storable(path.name)
+        self._origin = TrackOrigin(source, video, digest, str(tracker.ref))
         self._follower = PeopleFollower(tracker, self._origin, settings.observations, self._put)
         self._reader = reader
         self._every = settings.every_nth_frame

@@ -1,6 +1,7 @@
 """Tracking one video into a folder, without a store."""
 
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -83,13 +84,15 @@ def test_tracklets_name_exactly_the_crops_in_the_folder(tracked: VideoTracks) ->
 def test_rejected_tracks_are_reported_and_earlier_crops_are_removed(
     tracked: VideoTracks, street: StreetWorld, known_street: KnownStreet, tmp_path: Path
 ) -> None:
-    out = tmp_path / "out"
+    out, video = tmp_path / "out", tmp_path / os.fsdecode(b"caf\xe9.mp4")
     shutil.copytree(tracked.folder, out)
+    shutil.copy(street.videos[0], video)
     (out / "crops" / "mine.jpg").write_bytes(b"of somebody else")
     nothing = profile(FilterSettings(least_height_px=5000, pose_model=None))
-    found = track_video(street.videos[0], out, nothing, Progress(), known_street.detector)
+    found = track_video(video, out, nothing, Progress(), known_street.detector)
     assert [path.name for path in (out / "crops").iterdir()] == ["mine.jpg"]
     document = json.loads((out / "tracklets.json").read_text())
+    assert document["video"] == "caf\\udce9.mp4"
     assert (document["tracklets"], document["unseen"], found.tracklets) == ([], 0, 0)
     assert found.rejected == {"too_few_images": found.tracks}
     assert all("too_small" in one["detail"] for one in document["rejected"])

@@ -1,4 +1,5 @@
 import hashlib
+import os
 from pathlib import Path
 
 import pytest
@@ -44,6 +45,13 @@ def test_another_citation_removes_the_default_homepage(tmp_path: Path) -> None:
     path = tmp_path / "reid_raw.json"
     path.write_bytes(b"[]")
     assert importer_for("cuhk-pedes").describe(path, citation="Ours").homepage is None
+
+
+def test_a_name_that_is_not_utf8_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / os.fsdecode(b"caf\xe9.jsonl")
+    path.write_bytes(b"{}")
+    with pytest.raises(FormatError, match=r"caf\\udce9.jsonl has a name that is no UTF-8"):
+        importer_for("json-lines").describe(path)
 
 
 def test_a_missing_file_is_reported(tmp_path: Path) -> None:
