@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+import httpx
 from prefect.client.orchestration import SyncPrefectClient, get_client
 from prefect.client.schemas.filters import LogFilter, LogFilterFlowRunId
 from prefect.client.schemas.sorting import LogSort
@@ -28,7 +29,7 @@ def run_deployment(name: str, parameters: dict[str, Any], home: Path, api_url: s
         The result in a sentence.
 
     Raises:
-        ServiceError: there is no such deployment on the server.
+        ServiceError: there is no such deployment on the server, or the server ended.
         LoupeError: the run failed, with the message of the run.
     """
     server = {PREFECT_API_URL: api_url, PREFECT_API_AUTH_STRING: prefect_auth_string(home)}
@@ -59,13 +60,18 @@ def _cancel(client: SyncPrefectClient, run_id: UUID) -> None:
 def _follow(client: SyncPrefectClient, run_id: UUID) -> str:
     shown = 0
     while True:
-        run = client.read_flow_run(run_id)
-        logs = client.read_logs(
-            LogFilter(flow_run_id=LogFilterFlowRunId(any_=[run_id])),
-            limit=_LOG_PAGE,
-            offset=shown,
-            sort=LogSort.TIMESTAMP_ASC,
-        )
+        try:
+            run = client.read_flow_run(run_id)
+            logs = client.read_logs(
+                LogFilter(flow_run_id=LogFilterFlowRunId(any_=[run_id])),
+                limit=_LOG_PAGE,
+                offset=shown,
+                sort=LogSort.TIMESTAMP_ASC,
+            )
+        except httpx.HTTPError as error:
+            raise ServiceError(
+                f"the Prefect server does not answer any more ({error}); start it with: loupe up"
+            ) from error
         for log in logs:
             note(f"{log.timestamp:%H:%M:%S} {log.message}")
         shown += len(logs)

@@ -79,20 +79,20 @@ def run(
         "max_tokens": max_tokens,
         "wait": wait,
     }
-    home = settings().home
+    from flows.engine.pipeline import load_build, run_build
+
+    home, pipeline = settings().home, _pipeline(flow_name)
+    if config:
+        load_build(config, pipeline.form)  # its errors appear before a home is made
     if not in_process and (server := _server(home)):
         from flows.cli.deployments import run_deployment
 
         note(f"running on the Prefect server at {server.removesuffix('/api')}")
         done = run_deployment(f"{flow_name}/default", parameters, home, server)
         return Answer({"message": done}, [done])
-    from flows.engine.pipeline import load_build, run_build
     from flows.engine.stopping import Budget
     from flows.withdrawal.execution import resume_reopened
 
-    pipeline = _pipeline(flow_name)
-    if config:
-        load_build(config, pipeline.form)  # its errors appear before a home is made
     note(f"home: {home}")
     context = opened_run(Budget(max_cost, max_tokens))
     warn_of_unfinished(context.store)

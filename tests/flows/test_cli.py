@@ -4,21 +4,29 @@ import errno
 import os
 import re
 import stat
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 import typer
+from prefect.client.orchestration import get_client
+from prefect.settings import PREFECT_API_URL, temporary_settings
 from prov.model import ProvDocument
 from typer.testing import CliRunner
 
 from db.entities import find
 from db.store import Store
 from flows.cli import run
+from flows.cli.deployments import _follow
 from flows.cli.main import app, main
 from flows.engine.build_files import DONE, SEED
+from schemas.errors import ServiceError
 from schemas.records import Caption, Granularity
+from services.prefect_server import SERVER
+from services.process import LOOPBACK, ServiceSpec, free_port, start, stop
 from sources.demonstration import write_people_world
 from tests.flows.command_line import Loupe
 from tests.flows.hostile import CAPTION, INJECTION, REASONS, write_hostile
@@ -149,6 +157,36 @@ def test_wrong_arguments_give_a_one_sentence_error(loupe: Loupe) -> None:
         assert sentence in refused.err, arguments
         assert "Traceback" not in refused.err, arguments
         assert refused.out == "", arguments
+
+
+def test_a_build_file_is_read_before_a_run_starts_on_the_server(loupe: Loupe, home: Path) -> None:
+    port = free_port()
+    command = (sys.executable, "-m", "http.server", "--bind", LOOPBACK, str(port))
+    server = ServiceSpec(
+        name=SERVER,
+        command=command,
+        working_directory=home.parent,
+        environment=os.environ,
+        port=port,
+        health="/",
+    )
+    start(home, server)
+    try:
+        refused = loupe("run", "build-ufine3c", "--config", "none.toml")
+    finally:
+        stop(home, SERVER)
+    assert refused.exit_code == 2
+    assert "none.toml cannot be read: No such" in refused.err
+
+
+def test_a_server_that_ends_during_a_run_is_reported() -> None:
+    api = {PREFECT_API_URL: f"http://{LOOPBACK}:{free_port()}/api"}
+    with (
+        temporary_settings(api),
+        get_client(sync_client=True) as client,
+        pytest.raises(ServiceError, match=r"does not answer any more .*: loupe up"),
+    ):
+        _follow(client, uuid4())
 
 
 def fails(number: int, path: str) -> Callable[[], None]:
