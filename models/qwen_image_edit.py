@@ -21,6 +21,7 @@ from models.weights import hub_commit, loading_faults, needs_extra, torch_device
 from schemas.decoders import as_rgb
 from schemas.errors import ModelError
 from schemas.image_edit import EditFailure, EditOutcome, EditRequest, QwenImageEdit
+from schemas.validation import fault_of
 
 _PIPELINES = {False: "QwenImageEditPipeline", True: "QwenImageEditPlusPipeline"}
 _MODULES = {
@@ -185,15 +186,15 @@ class QwenImageEditor(Adapter[QwenImageEdit]):
         """
         text = str(error)
         if not isinstance(error, RuntimeError):
-            detail = f"the pipeline does not take the request: {_first_line(error)}"
+            detail = f"the pipeline does not take the request: {fault_of(error)}"
             return EditFailure(reason="refused_request", detail=detail)
         lacks_memory = isinstance(error, self._torch.OutOfMemoryError)
         if lacks_memory or any(words in text for words in _ALLOCATOR_WORDS):
             return self._out_of_memory(error)
         is_broken = isinstance(error, self._torch.AcceleratorError)
         if is_broken or any(words in text for words in _DEVICE_WORDS):
-            raise ModelError(f"{self.ref} cannot go on: {_first_line(error)}") from error
-        detail = f"the pipeline failed: {_first_line(error)}"
+            raise ModelError(f"{self.ref} cannot go on: {fault_of(error)}") from error
+        detail = f"the pipeline failed: {fault_of(error)}"
         return EditFailure(reason="edit_failed", detail=detail, retriable=True)
 
     def _out_of_memory(self, error: Exception) -> EditFailure:
@@ -201,7 +202,7 @@ class QwenImageEditor(Adapter[QwenImageEdit]):
             self._torch.cuda.empty_cache()
         detail = (
             f"the edit does not fit into memory; offload = 'model' or 'sequential' needs less "
-            f"(now {self._spec.offload!r}): {_first_line(error)}"
+            f"(now {self._spec.offload!r}): {fault_of(error)}"
         )
         return EditFailure(reason="out_of_memory", detail=detail, retriable=True)
 
@@ -278,7 +279,3 @@ def _bad_values(values: NDArray[np.float32], image: Image.Image) -> str | None:
     if values.max() <= _DARKEST < np.asarray(image).max() / 255:
         return "the picture is black; a wider dtype may help"
     return None
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0]

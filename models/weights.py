@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from schemas.chat import ModelRef, NamedModel
 from schemas.embedding import OpenClipEmbedder
 from schemas.errors import MissingExtraError, ModelError
+from schemas.validation import fault_of
 
 if TYPE_CHECKING:
     import torch
@@ -54,8 +55,7 @@ def loading_faults(library: str, model: ModelRef) -> Iterator[None]:
     try:
         yield
     except _LOADING_FAULTS as error:
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise ModelError(f"{library} could not load {model}: {reason}") from error
+        raise ModelError(f"{library} could not load {model}: {fault_of(error)}") from error
 
 
 def torch_device(name: str) -> "torch.device":
@@ -71,8 +71,7 @@ def torch_device(name: str) -> "torch.device":
     try:
         return torch.empty(1, device=name).device
     except (RuntimeError, AssertionError) as error:
-        reason = str(error).splitlines()[0]
-        raise ModelError(f"the device {name!r} cannot be used: {reason}") from error
+        raise ModelError(f"the device {name!r} cannot be used: {fault_of(error)}") from error
 
 
 def folder_digest(folder: Path) -> str:

@@ -138,15 +138,13 @@ def read_array(path: Path) -> NDArray[np.generic]:
         FormatError: the file is missing, cut, or no `.npy` of numbers.
     """
     try:
-        array = np.load(path, mmap_mode="r", allow_pickle=False)
+        array: NDArray[np.generic] = np.lib.format.open_memmap(path, mode="r")
     except FileNotFoundError:
         raise FormatError(f"{path} does not exist; wanted a .npy file") from None
     except OSError as error:
         raise FormatError(f"{path} cannot be read: {error.strerror or error}") from error
-    except (ValueError, EOFError) as error:  # NumPy's message suggests loading it as a pickle
+    except (ValueError, EOFError) as error:
         raise FormatError(
             f"{path} is no .npy file, is cut, or holds objects; wanted an array of numbers"
         ) from error
-    if not isinstance(array, np.ndarray):
-        raise FormatError(f"{path} must hold one array (.npy); got an archive")
     return array

@@ -219,10 +219,11 @@ def _rank(products: NDArray[np.float32], block: QueryBlock, query: int, gallery:
 def _reaching(
     products: NDArray[np.float32], above: np.float32, below: np.float32
 ) -> tuple[int, int, int]:
-    """The number of products from `above`, of those between the bounds, and the sum of the former.
+    """How many products are at least `above`, how many between the bounds, and the former's sum.
 
-    There are no branches and nothing wider than 32 bits, so that the compiler can use vector
-    instructions. The sum is split: neither half overflows within a segment.
+    The sum is in units of 1 / FIXED_POINT. There are no branches and nothing wider than 32 bits, so
+    that the compiler can use vector instructions. The sum is split: neither half overflows within a
+    segment.
     """
     certain, possible = np.int32(0), np.int32(0)
     high, low = np.int32(0), np.int32(0)

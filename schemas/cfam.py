@@ -132,14 +132,14 @@ class CfamSchedule(Record):
     """Adam with linear warm-up and cosine decay, counted in steps of the optimiser."""
 
     epochs: Positive = 60
-    warmup_epochs: float = Field(default=5, ge=0)
+    warmup_epochs: float = Field(default=5, ge=0, allow_inf_nan=False)
     batch_pairs: Positive = 64
     images_per_identity: Positive = 1
     accumulate: Positive = 1
     learning_rate: float = Field(default=1e-5, gt=0)
     new_learning_rate: float = Field(default=5e-5, gt=0)
     weight_decay: float = Field(default=4e-5, ge=0)
-    clip_gradient: float | None = None
+    clip_gradient: float | None = Field(default=None, gt=0)
 
 
 class CfamTraining(Record):
@@ -233,8 +233,8 @@ class TrainingProgress(Record):
 
     `settings` and `images` are digests of the inputs it was started with, `before` the metrics of
     the network that it started from. `loss_scale` is the state of fp16's scaler, `seconds` the time
-    of all runs so far. States of random generators are not
-    needed, because every step seeds them by its number.
+    of all runs so far. States of random generators are not needed, because every step seeds them by
+    its number.
     """
 
     step: int
@@ -242,7 +242,7 @@ class TrainingProgress(Record):
     images: str
     before: dict[str, float] = Field(default_factory=dict)
     best: BestCheckpoint | None = None
-    loss_scale: dict[str, float] = Field(default_factory=dict)
+    loss_scale: dict[str, int | float] = Field(default_factory=dict)
     seconds: float = 0.0
 
 

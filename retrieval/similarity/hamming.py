@@ -11,11 +11,9 @@ from numpy.typing import NDArray
 #
 # Multi-index hashing (Norouzi, Punjani, Fleet: Fast Search in Hamming Space with Multi-Index
 # Hashing, CVPR 2012): if two words of four bands differ in r bits, one of the bands differs in at
-# most r
-#
-# 4. So words are sorted into 65,536 buckets for each band, and only buckets that differ in so few
-# bits are compared. All pairs are compared if the radius leaves no bits to choose from, or if there
-# are few words.
+# most r / 4 bits. So words are sorted into 65,536 buckets for each band, and only buckets that
+# differ in so few bits are compared. All pairs are compared if the radius leaves no bits to choose
+# from, or if there are few words.
 
 Hashes = NDArray[np.uint64]
 Pairs = NDArray[np.int64]

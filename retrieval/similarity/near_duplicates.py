@@ -247,7 +247,7 @@ def _value(number: float) -> float | None:
 # Which images of a collection have the same content: by bytes, appearance and embedding.
 #
 # There are two measures, appearance (hash and spectrum) and embedding, and neither counts where the
-# other contradicts it:
+# other contradicts it.
 
 _AT_ONCE = 1 << 14
 """The number of pairs whose vectors are multiplied at once."""

@@ -15,6 +15,7 @@ from torch.nn import functional
 
 from schemas.cfam import CfamBackbone
 from schemas.errors import ModelError
+from schemas.validation import fault_of
 
 # The CLIPs that CFAM can be built on, and their architectures in OpenCLIP's form.
 
@@ -40,8 +41,7 @@ def read_architecture(settings: CfamBackbone) -> Architecture:
     try:
         content = json.loads(settings.architecture_file.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        reason = str(error).splitlines()[0]
-        raise ModelError(f"the architecture file cannot be read: {reason}") from error
+        raise ModelError(f"the architecture file cannot be read: {fault_of(error)}") from error
     return checked_architecture(content, str(settings.architecture_file))
 
 
@@ -262,8 +262,9 @@ def _built(architecture: Architecture, settings: CfamBackbone) -> Any:
     try:
         return kind(**content)
     except (TypeError, ValueError, AssertionError, RuntimeError) as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise ModelError(f"OpenCLIP could not build {settings.architecture!r}: {reason}") from error
+        raise ModelError(
+            f"OpenCLIP could not build {settings.architecture!r}: {fault_of(error)}"
+        ) from error
 
 
 def _weights_file(settings: CfamBackbone) -> Path | None:
@@ -309,8 +310,7 @@ def _load(clip: Any, source: Path, settings: CfamBackbone) -> None:
         state = factory.load_state_dict(str(source), device="cpu", weights_only=True)
         state = convert.convert_state_dict(clip, state)
     except (SafetensorError, *_UNREADABLE) as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise ModelError(f"the weights {source} could not be read: {reason}") from error
+        raise ModelError(f"the weights {source} could not be read: {fault_of(error)}") from error
     if hasattr(clip, "text"):
         state = model.convert_to_custom_text_state_dict(state)
     _fit(state, clip, settings)

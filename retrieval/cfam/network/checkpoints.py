@@ -89,8 +89,9 @@ def load_model(folder: Path) -> Cfam:
         _require_shapes(shapes, content, architecture, folder)
         state = load_file(folder / WEIGHTS)
     except (OSError, SafetensorError) as error:
-        reason = str(error).splitlines()[0]
-        raise ModelError(f"the checkpoint {folder / WEIGHTS} cannot be read: {reason}") from error
+        raise ModelError(
+            f"the checkpoint {folder / WEIGHTS} cannot be read: {fault_of(error)}"
+        ) from error
     _require_finite(state, folder)
     model = Cfam(content.settings, content.identities, architecture)
     model.load_state_dict(state)
@@ -129,8 +130,7 @@ def _require_shapes(
         with torch.device("meta"), warnings.catch_warnings(action="ignore"):
             network = Cfam(settings, content.identities, architecture)
     except _UNBUILDABLE as error:
-        reason = (str(error) or type(error).__name__).splitlines()[0]
-        raise ModelError(f"{folder / SETTINGS} describes no network: {reason}") from error
+        raise ModelError(f"{folder / SETTINGS} describes no network: {fault_of(error)}") from error
     wanted = {name: tuple(tensor.shape) for name, tensor in network.state_dict().items()}
     for name in (*wanted, *found):
         if wanted.get(name) != found.get(name):
@@ -146,10 +146,7 @@ def _require_finite(state: dict[str, torch.Tensor], folder: Path) -> None:
 
 # Checkpoints of a training: each is there as a whole or not at all, however the training ends.
 #
-# ::
-#
-# DIR/checkpoints/00000120/    model.safetensors, settings.json, optimizer.safetensors,
-# progress.json
+# DIR/checkpoints/00000120/: model.safetensors, settings.json, optimizer.safetensors, progress.json
 # DIR/last -> checkpoints/00000120
 # DIR/best -> checkpoints/00000080
 #
@@ -215,7 +212,7 @@ class Checkpoints:
         try:
             progress = TrainingProgress.model_validate_json(path.read_bytes())
         except (OSError, ValidationError) as error:
-            raise IntegrityError(f"{path} is damaged: {str(error).splitlines()[0]}") from error
+            raise IntegrityError(f"{path} is damaged: {fault_of(error)}") from error
         # `tidy` removes folders that it does not name
         if self.last.resolve() != self._named(progress.step).resolve():
             raise IntegrityError(f"{path} is damaged: it says step {progress.step}")

@@ -24,6 +24,7 @@ from schemas.base import digest_of
 from schemas.cfam import CfamAugmentation, CfamBackbone, CfamTraining
 from schemas.decoders import DECODER_FAULTS, FORMATS, as_rgb, too_many_scans
 from schemas.errors import UsageError
+from schemas.validation import fault_of
 
 Batch = tuple[int, ...]
 """Positions in the list of pairs."""
@@ -465,7 +466,7 @@ def read_image(path: Path) -> Image.Image | Unreadable:
         with Image.open(BytesIO(data), formats=FORMATS) as opened:
             return as_rgb(opened)
     except (*DECODER_FAULTS, UnidentifiedImageError, Image.DecompressionBombError) as error:
-        return Unreadable(f"the image {path} cannot be read: {str(error).splitlines()[0]}")
+        return Unreadable(f"the image {path} cannot be read: {fault_of(error)}")
 
 
 def pair_loader(

@@ -64,6 +64,12 @@ def test_a_checkpoint_without_a_link_is_ignored(tmp_path: Path) -> None:
     assert names(tmp_path) == ["00000001"]
 
 
+def test_the_state_of_the_loss_scale_keeps_its_types() -> None:
+    state = {"scale": 1024.0, "growth_interval": 2000}  # torch wants a whole interval
+    written = progress(1).model_copy(update={"loss_scale": state}).model_dump_json()
+    assert type(TrainingProgress.model_validate_json(written).loss_scale["growth_interval"]) is int
+
+
 def test_tidy_sets_the_best_link_from_the_last_checkpoint(tmp_path: Path) -> None:
     checkpoints = Checkpoints(tmp_path)
     save(checkpoints, 1, 1)
