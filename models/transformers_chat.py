@@ -22,6 +22,7 @@ from schemas.chat import ChatAnswer, ChatFailure, ChatOutcome, ChatRequest
 from schemas.decoders import as_rgb
 from schemas.errors import ModelError
 from schemas.profile import TransformersChat
+from schemas.validation import fault_of
 
 if TYPE_CHECKING:
     import torch
@@ -151,8 +152,7 @@ class TransformersChatModel(Adapter[TransformersChat]):
                     raise
                 method = spec.quantization_config.get("quant_method", "quantization_config")
                 raise ModelError(
-                    f"{spec.ref} asks for {method}, which is not installed here: "
-                    f"{str(error).strip().splitlines()[0]}"
+                    f"{spec.ref} asks for {method}, which is not installed here: {fault_of(error)}"
                 ) from error
 
     def answer(self, requests: Iterable[ChatRequest]) -> Iterator[tuple[int, ChatOutcome]]:
@@ -187,7 +187,13 @@ class TransformersChatModel(Adapter[TransformersChat]):
             model_class, processor_class = auto.AutoModelForImageTextToText, auto.AutoProcessor
         self._processor = processor_class.from_pretrained(self._spec.name, **where)
         self._tokenizer = self._processor.tokenizer if self._sees_images else self._processor
+        if getattr(self._processor, "chat_template", None) is None:
+            raise ModelError(
+                f"{self._spec.ref} has no chat template; name a model that is trained for chat"
+            )
         self._tokenizer.padding_side = "left"
+        if self._tokenizer.pad_token is None:
+            self._tokenizer.pad_token = self._tokenizer.eos_token
         self._model = model_class.from_pretrained(
             self._spec.name, dtype=self._spec.dtype, use_safetensors=True, **where, **self._placed()
         ).eval()
@@ -287,7 +293,7 @@ class TransformersChatModel(Adapter[TransformersChat]):
                 do_sample=False,
                 max_new_tokens=sampling.max_tokens,
                 eos_token_id=self._end_tokens,
-                pad_token_id=self._tokenizer.pad_token_id or self._end_tokens[0],
+                pad_token_id=self._tokenizer.pad_token_id,
                 logits_processor=self._transformers.LogitsProcessorList(processors),
             )
         except self._torch.OutOfMemoryError as error:

@@ -311,11 +311,33 @@ class OpenAIChat(_SampledModel):
         return body
 
 
+_OF_SPEED = frozenset(
+    {
+        *("max_num_seqs", "max_num_batched_tokens", "gpu_memory_utilization", "cpu_offload_gb"),
+        *("tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size", "block_size"),
+        *("enforce_eager", "enable_prefix_caching", "enable_chunked_prefill", "disable_log_stats"),
+    }
+)
+"""vLLM's engine arguments that affect speed and memory, but not answers."""
+
+
 class VllmChat(_SampledModel):
-    """A model that vLLM loads into this process (extra `gpu`)."""
+    """A model that vLLM loads into this process (extra `gpu`).
+
+    `engine_arguments` that are not known to affect only speed and memory count as determining
+    answers: `quantization` and `dtype`, for example, change them.
+    """
 
     provider: Literal["vllm"]
     engine_arguments: dict[str, Any] = Field(default_factory=dict)
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """Return everything, besides the model, that determines an answer."""
+        engine = {
+            name: value for name, value in self.engine_arguments.items() if name not in _OF_SPEED
+        }
+        return {**super().parameters, **({"engine": engine} if engine else {})}
 
     @property
     def max_in_flight(self) -> int:
@@ -340,8 +362,10 @@ class TransformersChat(_SampledModel):
     @property
     def parameters(self) -> dict[str, Any]:
         """Return everything, besides the model, that determines an answer."""
-        quantized = self.quantization_config
-        return {**super().parameters, **({"quantization": quantized} if quantized else {})}
+        loaded = {"quantization": self.quantization_config, "dtype": self.dtype}
+        if self.dtype == "auto":
+            del loaded["dtype"]
+        return super().parameters | {name: value for name, value in loaded.items() if value}
 
     @model_validator(mode="after")
     def _is_in_one_place(self) -> Self:

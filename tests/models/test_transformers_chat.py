@@ -1,4 +1,5 @@
 import json
+import shutil
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -118,6 +119,25 @@ def test_a_missing_quantisation_library_is_named(tiny_qwen3: Path) -> None:
     assert spec.parameters["quantization"]["load_in_4bit"] is True
     with pytest.raises(ModelError, match="asks for bitsandbytes, which is not installed here"):
         build_chat_model(spec)
+
+
+def test_a_tokenizer_may_lack_padding_but_not_a_chat_template(
+    tiny_qwen3: Path, tmp_path: Path
+) -> None:
+    from transformers import AutoTokenizer
+
+    folder = shutil.copytree(tiny_qwen3, tmp_path / "model")
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    tokenizer.pad_token = None
+    tokenizer.save_pretrained(folder)
+    short, long = answers(folder, [request(), request("word " * 20)], temperature=0)
+    assert (isinstance(short, ChatAnswer), isinstance(long, ChatAnswer)) == (True, True)
+    tokenizer.chat_template = None
+    shutil.rmtree(folder)
+    shutil.copytree(tiny_qwen3, folder, ignore=shutil.ignore_patterns("*.jinja"))
+    tokenizer.save_pretrained(folder)
+    with pytest.raises(ModelError, match="has no chat template"):
+        answers(folder, [request()])
 
 
 def draws(count: int, seed: int | None) -> list[int]:
