@@ -1,6 +1,7 @@
 """Base classes of models that are built from a specification."""
 
 import io
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from time import perf_counter
@@ -26,6 +27,23 @@ SpecT = TypeVar("SpecT", bound=NamedModel)
 def always() -> bool:
     """Every request may be repeated."""
     return True
+
+
+def secret_in(variable: str, taken: str) -> str:
+    """The value of an environment variable that is sent in a header, without spaces around it.
+
+    Args:
+        variable: its name.
+        taken: what takes it, for messages: "the model 'x' takes its API key".
+
+    Raises:
+        ConfigurationError: it is not set, or no header can hold it. The value is not shown.
+    """
+    value = os.environ.get(variable, "").strip()
+    if value and value.isascii() and value.isprintable():
+        return value
+    fault = "may contain only printable ASCII characters" if value else "is not set"
+    raise ConfigurationError(f"{taken} from the environment variable {variable}, which {fault}")
 
 
 class Adapter(Generic[SpecT]):

@@ -1,7 +1,6 @@
 """Chat models behind an OpenAI-compatible server, such as vLLM's."""
 
 import json
-import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from concurrent.futures import Future
 from contextlib import asynccontextmanager
@@ -14,12 +13,11 @@ from anyio import create_task_group
 from anyio.abc import TaskGroup
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
-from models.adapter import Adapter, always
+from models.adapter import Adapter, always, secret_in
 from models.chat import chat_messages
 from models.model_list import list_models, listed_model, listed_models
 from models.tls import trusted_authorities
 from schemas.chat import REFUSED, ChatAnswer, ChatFailure, ChatOutcome, ChatRequest, ServedModel
-from schemas.errors import ConfigurationError
 from schemas.profile import OpenAIChat
 
 _UNREADABLE_ANSWER = "unreadable_answer"
@@ -50,7 +48,7 @@ class OpenAIChatModel(Adapter[OpenAIChat]):
     with xgrammar does.
 
     Raises:
-        ConfigurationError: the environment variable that should hold the API key is not set.
+        ConfigurationError: the environment variable of the API key is not set or holds no key.
     """
 
     def __init__(self, spec: OpenAIChat) -> None:
@@ -214,12 +212,8 @@ def _read_api_key(spec: OpenAIChat) -> str:
         # Any value will do, but one is needed: otherwise the client would take OPENAI_API_KEY from
         # the environment and send it to this server.
         return "none"
-    if key := os.environ.get(spec.api_key_variable):
-        return key
-    raise ConfigurationError(
-        f"the model {spec.name!r} at {spec.base_url} takes its API key from the environment "
-        f"variable {spec.api_key_variable}, which is not set"
-    )
+    taken = f"the model {spec.name!r} at {spec.base_url} takes its API key"
+    return secret_in(spec.api_key_variable, taken)
 
 
 def _body(spec: OpenAIChat, request: ChatRequest) -> dict[str, Any]:

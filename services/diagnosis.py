@@ -19,6 +19,7 @@ import httpx
 from db.blob_check import sampled_faults
 from db.blobs import BlobStore
 from db.store import Store, is_there
+from models.adapter import secret_in
 from models.imported_rewrites import read_pairs_of
 from models.model_list import list_models, listed_model, listed_models
 from models.profiles.loader import load_profile
@@ -30,7 +31,7 @@ from schemas.embedding import (
     PrecomputedEmbedder,
     TorchEmbedderSpec,
 )
-from schemas.errors import FormatError, LoupeError
+from schemas.errors import ConfigurationError, FormatError, LoupeError
 from schemas.image_edit import ImageEditorSpec, QwenImageEdit
 from schemas.image_search import (
     GOOGLE_ENDS_ON,
@@ -217,10 +218,10 @@ def _check_rewrites(subject: str, spec: ImportedRewrites) -> Finding:
 def _check_server_of(subject: str, model: OpenAIChat, listings: _Listings) -> Finding:
     """Check whether a server answers, accepts the key and offers the model; each is asked once."""
     variable = model.api_key_variable
-    key = os.environ.get(variable) if variable else None
-    if variable and not key:
-        detail = f"needs a key in the environment variable {variable}"
-        return lacking(subject, detail, f"export {variable}=…")
+    try:
+        key = secret_in(variable, "takes its API key") if variable else None
+    except ConfigurationError as error:
+        return lacking(subject, str(error), f"export {variable}=…")
     if (model.base_url, variable) not in listings:
         try:
             listings[model.base_url, variable] = list_models(model, key)

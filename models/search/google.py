@@ -143,6 +143,6 @@ def _words_of(body: str) -> tuple[str, frozenset[str]]:
         message = str(error.get("message", ""))
         parts = [*error.get("errors", []), *error.get("details", [])]
         words = {str(part.get("reason")) for part in parts} | {str(error.get("status"))}
-    except (ValueError, LookupError, TypeError, AttributeError):
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return "", frozenset()
     return message, frozenset(words)

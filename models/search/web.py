@@ -2,8 +2,6 @@
 
 import json
 import logging
-import math
-import os
 import random
 import time
 from abc import ABC, abstractmethod
@@ -13,10 +11,9 @@ from urllib.parse import quote
 
 import httpx
 
-from models.adapter import Adapter, always
+from models.adapter import Adapter, always, secret_in
 from models.image_search import plain_query
 from models.tls import trusted_authorities
-from schemas.errors import ConfigurationError
 from schemas.image_search import (
     GoogleSearch,
     OpenverseSearch,
@@ -201,17 +198,7 @@ class WebSearch(Adapter[SearchT], ABC):
         return Attempt(failure, counted, retry, wait_seconds)
 
     def _read_key(self, variable: str, what: str) -> str:
-        """Return the value of an environment variable.
-
-        Raises:
-            ConfigurationError: it is not set or empty.
-        """
-        if value := os.environ.get(variable, "").strip():
-            return value
-        raise ConfigurationError(
-            f"{self.ref.name} takes its {what} from the environment variable {variable}, which is "
-            f"not set"
-        )
+        return secret_in(variable, f"{self.ref.name} takes its {what}")
 
     def _without_secrets(self, text: str) -> str:
         """Return `text` with secrets masked, in case a server repeats one."""
@@ -234,9 +221,9 @@ def text_of(value: Any) -> str | None:
 
 def size_of(value: Any) -> int | None:
     """Return a number of pixels; None for anything else."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    return int(value) if value == int(value) and 0 < value <= _MOST_PIXELS else None
+    return int(value) if 0 < value <= _MOST_PIXELS and value == int(value) else None
 
 
 def _backoff(retries_made: int) -> float:

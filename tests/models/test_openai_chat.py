@@ -139,16 +139,27 @@ def test_openai_credentials_in_the_environment_are_not_sent(
     assert SECRET not in str(counting.ledger.seen[0].headers)
 
 
-def test_a_missing_key_variable_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("MY_MODEL_KEY", raising=False)
-    with pytest.raises(ConfigurationError, match="environment variable MY_MODEL_KEY"):
-        model_of("http://127.0.0.1:1/v1", api_key_variable="MY_MODEL_KEY")
+def test_a_missing_or_impossible_key_is_refused_without_showing_it(
+    monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests
+) -> None:
+    for key, fault in {
+        " ": "is not set",
+        "a\nb": "printable ASCII",
+        "…": "printable ASCII",
+    }.items():
+        with subtests.test(key=key):
+            monkeypatch.setenv("MY_MODEL_KEY", key)
+            with pytest.raises(
+                ConfigurationError, match=f"MY_MODEL_KEY, which .*{fault}"
+            ) as raised:
+                model_of("http://127.0.0.1:1/v1", api_key_variable="MY_MODEL_KEY")
+            assert key == " " or key not in str(raised.value)
 
 
 def test_the_key_is_sent_and_not_logged(
     counting: CountingServer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setenv("MY_MODEL_KEY", SECRET)
+    monkeypatch.setenv("MY_MODEL_KEY", f" {SECRET}\n")
     counting.ledger.add_faults(Fault("status", status=500))
     with caplog.at_level(logging.DEBUG):
         ask(model_of(counting.base_url, api_key_variable="MY_MODEL_KEY"))

@@ -93,9 +93,10 @@ def test_an_unreachable_model_server_is_reported_with_its_start_command() -> Non
 
 
 def test_an_unset_key_variable_is_reported(monkeypatch: pytest.MonkeyPatch, base_url: str) -> None:
-    monkeypatch.delenv("MODEL_KEY", raising=False)
-    finding = check(provider="openai", base_url=base_url, api_key_variable="MODEL_KEY")
-    assert (finding.verdict, finding.remedy) == (Verdict.LACKING, "export MODEL_KEY=…")
+    for value in ("", "…"):  # the remedy pasted as it is
+        monkeypatch.setenv("MODEL_KEY", value)
+        finding = check(provider="openai", base_url=base_url, api_key_variable="MODEL_KEY")
+        assert (finding.verdict, finding.remedy) == (Verdict.LACKING, "export MODEL_KEY=…")
 
 
 def test_a_refused_key_is_distinguished_from_an_accepted_one(
