@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from db.blobs import BlobStore
-from schemas.decoders import as_rgb
+from schemas.decoders import FORMATS, as_rgb
 from schemas.errors import IntegrityError
 from schemas.pages import page_environment
 from schemas.records import Picture
@@ -63,7 +63,7 @@ def shrunk_uri(data: bytes, side_px: int) -> str:
     """Return an encoded image as a small JPEG, at most `side_px` a side, as a `data:` URI."""
     from PIL import Image
 
-    with Image.open(BytesIO(data)) as opened:
+    with Image.open(BytesIO(data), formats=FORMATS) as opened:
         small = as_rgb(opened)
         small.thumbnail((side_px, side_px))
         file = BytesIO()

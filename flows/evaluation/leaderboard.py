@@ -333,9 +333,7 @@ def model_names(evaluations: Sequence[StoredEvaluation]) -> list[str]:
     models = [one.result.model for one in evaluations]
     times = Counter(str(model.ref) for model in models)
     return [
-        str(model.ref)
-        if times[str(model.ref)] == 1
-        else f"{model.ref} ({(model.checkpoint_sha256 or model.key)[:8]})"
+        str(model.ref) if times[str(model.ref)] == 1 else f"{model.ref} ({model.key[:8]})"
         for model in models
     ]
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from PIL.Image import DecompressionBombError
 
 from flows.engine.pages import flow_pages, shrunk_uri
 from flows.evaluation.leaderboard import (
@@ -25,6 +26,7 @@ from release.markup import as_text
 from release.published import CCD_TABLE
 from retrieval.published import PublishedTable, published_on
 from schemas.base import sha256_of
+from schemas.decoders import DECODER_FAULTS
 from schemas.evaluation import Direction, Score, ShownItem
 
 # The leaderboard as files.
@@ -133,7 +135,7 @@ def _section(board: Leaderboard, one: Board) -> dict[str, Any]:
 def _thumbnails(folder: Path | None) -> Callable[[ShownItem], str | None]:
     """A function that returns an image of a release as a small `data:` URI.
 
-    It returns None if the file is missing or changed.
+    It returns None if the file is missing, changed or not an image.
     """
 
     @cache
@@ -142,7 +144,12 @@ def _thumbnails(folder: Path | None) -> Callable[[ShownItem], str | None]:
             data = b"" if folder is None else (folder / item.file_path).read_bytes()
         except OSError:
             return None
-        return shrunk_uri(data, _SIDE_PX) if sha256_of(data) == item.sha256 else None
+        if sha256_of(data) != item.sha256:
+            return None
+        try:
+            return shrunk_uri(data, _SIDE_PX)
+        except (*DECODER_FAULTS, DecompressionBombError):
+            return None
 
     return thumbnail
 

@@ -17,7 +17,12 @@ from db.store import Store
 from flows.engine.context import RunContext
 from flows.engine.embedding import pinned
 from flows.evaluation.leaderboard import FoundRelease, locate_release, published_dataset
-from flows.evaluation.run import evaluate_release, evaluated_model, named_embedder
+from flows.evaluation.run import (
+    evaluate_release,
+    evaluated_model,
+    named_embedder,
+    without_reranking,
+)
 from flows.evaluation.training import RECORD, TrainingRequest, load_training, run_training
 from release.row_files import chosen_split
 from retrieval.published import named_datasets
@@ -373,10 +378,11 @@ def _with_result(store: Store, row: PlannedRow) -> PlannedRow:
     if not results:  # then nothing has to be pinned, which may need the network
         return row
     try:
-        key = evaluated_model(pinned(row.embedder)).key
+        spec = pinned(row.embedder)
     except LoupeError:  # such as a hub model while offline: the run tries again
         return row
-    same = [one for one in results if one.model.key == key]
+    own, on_contrasts = (evaluated_model(one).key for one in (spec, without_reranking(spec)))
+    same = [one for one in results if one.model.key == (on_contrasts if one.contrasts else own)]
     return replace(row, state="done", result=same[-1]) if same else row
 
 

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, cast
 
 import numpy as np
-from PIL import Image
 from pydantic import TypeAdapter, ValidationError
 
 from db.evaluations import Stored, store_evaluation
@@ -21,6 +20,7 @@ from flows.engine.embedding import (
     image_file,
     pinned,
     read_ahead,
+    read_image,
     read_vectors,
 )
 from flows.engine.software import code_revision, hardware
@@ -208,20 +208,24 @@ def samples_of(read: ReadRelease) -> ContrastiveSamples:
         tuple(row.contrast and row.contrast.difference for row in read.rows),
         np.array([len(row.captions) for row in read.rows]),
         tuple(row.contrast and row.contrast.method for row in read.rows),
-        tuple(_changed_share(read.folder, row) for row in read.rows),
+        tuple(
+            _changed_share(read.folder, row, read.rows[at])
+            for row, at in zip(read.rows, anchors, strict=True)
+        ),
     )
 
 
 _AREA_SETTINGS = EditCheckSettings(side_px=128)  # thirds do not need more
 
 
-def _changed_share(folder: Path, row: ReleaseRow) -> float | None:
+def _changed_share(folder: Path, row: ReleaseRow, anchor: ReleaseRow) -> float | None:
     """The share of its anchor's area that an edit changed; None for images that are not edited."""
     if row.contrast is None or row.contrast.method != "edit":
         return None
-    paths = folder / row.contrast.anchor, folder / row.file_path
-    with Image.open(paths[0]) as anchor, Image.open(paths[1]) as edited:
-        return float(change_between(anchor, edited, _AREA_SETTINGS).mask.mean())
+    before, after = (
+        read_image(image_file(one.sha256, folder / one.file_path)) for one in (anchor, row)
+    )
+    return float(change_between(before, after, _AREA_SETTINGS).mask.mean())
 
 
 class ContrastiveSides(NamedTuple):
@@ -352,9 +356,7 @@ def evaluate_release(
         ModelError: the model cannot be loaded, or fails.
     """
     read = read_release(folder, split, check_images=check_images)
-    if isinstance(spec, TransformersEmbedder) and _is_contrastive(read):
-        spec = spec.model_copy(update={"rerank": 0})  # a matching head compares no pairs in FG-CDA
-    spec = pinned(spec)
+    spec = pinned(without_reranking(spec) if _is_contrastive(read) else spec)
     started = time.monotonic()
     embedded = _embedded(context, read, spec)
     embedding_seconds = time.monotonic() - started
@@ -445,6 +447,12 @@ def _asked(read: ReadRelease, direction: Direction, embedded: _Embedded) -> tupl
     """Queries and gallery of a direction."""
     images, texts = sides(read, embedded.images, embedded.texts)
     return (texts, images) if direction == "text-to-image" else (images, texts)
+
+
+def without_reranking(spec: EmbedderSpec) -> EmbedderSpec:
+    """The model for contrastive samples: a matching head compares no pairs in FG-CDA."""
+    is_reranked = isinstance(spec, TransformersEmbedder) and spec.rerank
+    return spec.model_copy(update={"rerank": 0}) if is_reranked else spec
 
 
 def evaluated_model(spec: EmbedderSpec) -> EvaluatedModel:

@@ -12,6 +12,7 @@ from flows.engine.report import Progress, StageReport
 from flows.engine.software import code_revision, hardware
 from flows.withdrawal.releases import known_notices, withdrawal_in
 from models.profiles.settings import load_settings
+from models.weights import needs_extra
 from release.files import digest_of_file
 from release.manifest import MANIFEST, read_manifest
 from release.row_files import ReadRelease, read_json_rows, read_release
@@ -28,7 +29,6 @@ from schemas.errors import (
     ConfigurationError,
     FormatError,
     IntegrityError,
-    MissingExtraError,
     UsageError,
 )
 from schemas.validation import fault_of, nearest_hint, read_settings
@@ -323,10 +323,8 @@ def run_training(request: TrainingRequest, progress: Progress) -> TrainingReport
 def _train(
     settings: CfamTraining, found: TrainingImages, home: Path, progress: Progress
 ) -> "Trained | None":
-    try:
+    with needs_extra("training CFAM"):
         from retrieval.cfam.network.training import train
-    except ModuleNotFoundError as error:
-        raise MissingExtraError("training CFAM", "torch") from error
     return train(settings, found.splits, home, _Shown(progress))
 
 
