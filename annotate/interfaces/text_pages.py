@@ -31,6 +31,7 @@ from annotate.interfaces.page import (
     TaskContent,
     changed_words,
     choice_region,
+    first_text,
     marked_text,
     one_line,
     only_choice,
@@ -66,7 +67,7 @@ class TextVerdict(Interface):
         A changed text counts as an edit even with the verdict «accept», an unchanged one as
         accepted even with «edit». An empty text is unclear.
         """
-        text = one_line(" ".join(values(result, TEXT, "text")[-1:]))
+        text = first_text(result, TEXT)
         if not text:
             return UnclearAnswer(problem=f"the verdict is {verdict!r}, but the text is empty")
         if text == one_line(record.text):
@@ -407,7 +408,7 @@ class DescriptionWriting(Interface):
         """Parse the description, or why the image cannot be described."""
         if only_choice(result, VERDICT) == "reject":
             return self.rejection(result)
-        text = one_line(" ".join(values(result, TEXT, "text")))
+        text = first_text(result, TEXT)
         words = count_words(text)
         if words < LEAST_WORDS:
             problem = f"a description must have at least {LEAST_WORDS} words; this one has {words}"

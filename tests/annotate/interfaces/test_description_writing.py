@@ -79,7 +79,7 @@ def answer_to(*regions: dict[str, object]) -> ReviewAnswer:
 
 
 def test_a_description_becomes_a_caption_by_the_annotator() -> None:
-    answer = answer_to(written("text", f"  {DESCRIPTIONS[0]}\n"))
+    answer = answer_to(written("text", f"  {DESCRIPTIONS[0]}\n", DRAFT))
     assert answer == ReviewAnswer(
         verdict="accept", choices={"verdict": ("accept",)}, texts={"text": DESCRIPTIONS[0]}
     )

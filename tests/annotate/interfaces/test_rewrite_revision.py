@@ -98,6 +98,7 @@ def test_annotations_are_read_as_answers() -> None:
         (accepting(REWRITE), ACCEPTED),
         (accepting(f"  {REWRITE}\n"), ACCEPTED),
         (editing("A hat.\u200b  So  big."), edited("A hat. So big.")),
+        ([*editing("A hat."), editing(REWRITE)[0]], edited("A hat.")),
         (accepting("A hat."), edited("A hat.", "accepted with a changed text, which is an edit")),
         (
             editing(REWRITE),
