@@ -181,7 +181,7 @@ def draw_gold(store: Store, queue: Queue, count: int, seed: int) -> AddedGold:
     return AddedGold(queue=queue.name, added=added, known=len(items) - added)
 
 
-def add_gold_file(store: Store, queue: Queue, path: Path) -> AddedGold:
+def add_gold_file(store: Store, queue: Queue, interface: Interface, path: Path) -> AddedGold:
     """Make gold of the items in a JSON-lines file with one `GoldLine` per line.
 
     Lines that cannot be used are reported; the others are added.
@@ -195,7 +195,7 @@ def add_gold_file(store: Store, queue: Queue, path: Path) -> AddedGold:
         entities = fetch(store, [line.entity for _, line in page])
         items = []
         for number, line in page:
-            if problem := _item_problem(queue, line.entity, entities.get(line.entity)):
+            if problem := _line_problem(queue, interface, line, entities.get(line.entity)):
                 problems[number] = problem
                 continue
             answer = line.answer.model_dump(mode="json")
@@ -237,16 +237,24 @@ def _parse_lines(path: Path, problems: dict[int, str]) -> Iterator[tuple[int, Go
         raise UsageError(f"the gold file {path} cannot be read: {error}") from error
 
 
-def _item_problem(queue: Queue, entity_id: str, entity: StoredEntity | None) -> str:
-    """Return why an entity cannot be an item of the queue; "" if it can."""
+def _line_problem(
+    queue: Queue, interface: Interface, line: GoldLine, entity: StoredEntity | None
+) -> str:
+    """Return why a line cannot be gold of the queue; "" if it can."""
     if entity is None:
-        return f"there is no entity {entity_id}"
+        return f"there is no entity {line.entity}"
     if (entity.dataset, entity.kind) != (queue.dataset, queue.kind):
         return (
-            f"entity {entity_id} must be a {queue.kind} of {queue.dataset} to be in {queue.name}; "
+            f"entity {entity.id} must be a {queue.kind} of {queue.dataset} to be in {queue.name}; "
             f"it is a {entity.kind} of {entity.dataset}"
         )
-    return f"entity {entity_id} was withdrawn" if entity.state == "withdrawn" else ""
+    if entity.state == "withdrawn":
+        return f"entity {entity.id} was withdrawn"
+    possible = interface.answer_choices(entity)
+    for control, chosen in line.answer.choices.items():
+        if unknown := [one for one in chosen if (control, one) not in possible]:
+            return f"answer.choices: no answer on this page has {control} {unknown[0]!r}"
+    return ""
 
 
 # Feedback on the gold items that an annotator answered.
@@ -388,8 +396,8 @@ def enforce(connection: Connection, queue: Queue, same: Same) -> dict[str, Retur
     """Revoke the unconfirmed work of all annotators who break the rule and suspend them.
 
     They get no more tasks from this queue until they are reinstated; the next push removes their
-    open tasks. Call it after recording checks, in the same transaction; `same` returns whether two
-    answers agree.
+    open tasks. Loupe's own account is never suspended. Call it after recording checks, in the same
+    transaction; `same` returns whether two answers agree.
     """
     revoked = {}
     rule = Rule.of(queue)
@@ -398,7 +406,7 @@ def enforce(connection: Connection, queue: Queue, same: Same) -> dict[str, Retur
     suspended = suspended_annotators(connection, queue.name)
     for assignee, checks in sorted(counted_checks(connection, queue.name).items()):
         found = drift(checks, rule)
-        if found is None or assignee in suspended:
+        if found is None or assignee in suspended or assignee == SHARED:
             continue
         own = {"assignee": assignee, "purpose": "review", "state": (*WAITING, "answered")}
         items = {one.entity_id for one in review_tasks(connection, queue.name, **own).values()}

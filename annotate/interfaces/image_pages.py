@@ -7,7 +7,7 @@ person.
 # ruff: noqa: ARG002 - methods of all pages take the same
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from string import ascii_lowercase
 from typing import Any, ClassVar
 
@@ -136,10 +136,8 @@ class TrackletSelection(Interface):
         Cuts count only in a split; «same person» counts only without one, as it would not be clear
         which part is meant.
         """
-        numbers = [str(frame.frame) for frame in record.frames]
-        others = [other.tracklet_id for other, _ in _numbered(record.others)]
         chosen: dict[str, tuple[str, ...]] = {}
-        for control, offered in ((DROPPED, numbers), (CUTS, numbers[1:]), (SAME, others)):
+        for control, offered in _offered(record).items():
             ticked = set(values(result, control, "choices"))
             if unknown := ticked - set(offered):
                 problem = f"{control} must hold choices that the page offers; got {min(unknown)!a}"
@@ -156,6 +154,12 @@ class TrackletSelection(Interface):
         changed = is_split or chosen[DROPPED] or chosen[SAME]
         remark = "only one part of the split is left" if is_split and len(parts) == 1 else ""
         return ReviewAnswer(verdict="edit" if changed else "accept", choices=choices, remark=remark)
+
+    def answer_choices(self, shown: StoredEntity) -> Collection[tuple[str, str]]:
+        """Return the choices of all pages, and the frames and tracklets of this one."""
+        offered = _offered(shown.record(Tracklet)).items()
+        own = {(control, option) for control, options in offered for option in options}
+        return own.union(super().answer_choices(shown))
 
     def edited(
         self, record: Tracklet, answer: ReviewAnswer, author: str
@@ -187,6 +191,13 @@ class TrackletSelection(Interface):
             ("Another person from", ", ".join(map(names.__getitem__, choices.get(CUTS, ())))),
             ("Same person as", ", ".join(map(others.__getitem__, choices.get(SAME, ())))),
         ]
+
+
+def _offered(tracklet: Tracklet) -> dict[str, list[str]]:
+    """Return the choices that differ from page to page, in order, by control."""
+    numbers = [str(frame.frame) for frame in tracklet.frames]
+    others = [other.tracklet_id for other, _ in _numbered(tracklet.others)]
+    return {DROPPED: numbers, CUTS: numbers[1:], SAME: others}
 
 
 def _named(frames: Sequence[TrackletFrame]) -> list[tuple[TrackletFrame, str | None, str]]:

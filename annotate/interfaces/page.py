@@ -242,6 +242,10 @@ class Interface:
         """Return what an answer contains in addition to a verdict and a reason, in words."""
         return []
 
+    def answer_choices(self, shown: StoredEntity) -> Collection[tuple[str, str]]:
+        """Return all choices that an answer about an entity may have, each with its control."""
+        return choice_labels(self.config).keys()
+
     def labels(self, control: str, aliases: Iterable[str]) -> str:
         """Return choices in the words of the page."""
         known = choice_labels(self.config)

@@ -14,7 +14,7 @@
 import json
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cache, cached_property
 from typing import Any, Literal, NamedTuple
 
@@ -260,6 +260,10 @@ class ConfusingCaption(Interface):
         if outcome == "own":
             return ReviewAnswer(verdict="accept", choices=choices)
         return ReviewAnswer(verdict="reject", choices=choices, reason=OUTCOMES[outcome])
+
+    def answer_choices(self, shown: StoredEntity) -> Collection[tuple[str, str]]:
+        """Return the outcomes: sides differ from page to page."""
+        return {(_FIT, outcome) for outcome in OUTCOMES}
 
     def summary(self, answer: ReviewAnswer, shown: StoredEntity) -> Summary:
         """Return the answer in the words of the page."""

@@ -256,8 +256,10 @@ def add(queue: QueueArgument, file: Path) -> Answer:
         file: JSON Lines file: {"entity": "ID", "answer": {"verdict": "accept", …}}.
     """
     from annotate.gold import add_gold_file
+    from annotate.interfaces.registry import interface_of
 
-    return _added(add_gold_file(*opened_queue(queue), file))
+    store, chosen = opened_queue(queue)
+    return _added(add_gold_file(store, chosen, interface_of(chosen), file))
 
 
 @command(app)

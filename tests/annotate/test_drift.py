@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from annotate.answers import ReviewAnswer
 from annotate.gold import Rule, drift, enforce, unreviewed_answers
-from annotate.queues import shipped
+from annotate.queues import SHARED, shipped
 from db.annotations import GivenAnswer
 from db.entities import fetch
 from db.gold import StoredCheck, reinstate_annotator, revocations, suspended_annotators
@@ -139,6 +139,13 @@ def test_drift_revokes_unconfirmed_answers_and_leaves_open_tasks(
         "accepted",
         "accepted",
     ]
+
+
+def test_the_account_of_the_installation_is_not_suspended(desk: Desk) -> None:
+    for entity_id in store_rewrites(desk.store, 5):
+        desk.check(entity_id, SHARED, correct=False)
+    with desk.store.write() as connection:
+        assert enforce(connection, shipped().queue("people", "rewrites"), same) == {}
 
 
 def test_a_revocation_is_recorded_once_and_suspends_until_reinstatement(desk: Desk) -> None:

@@ -12,14 +12,17 @@ from annotate.gold import add_gold_file, draw_gold, is_right
 from annotate.interfaces.registry import INTERFACES
 from annotate.queues import shipped
 from db.decisions import append_decisions
-from db.entities import NewDecision
+from db.entities import NewDecision, new_entity
 from db.gold import gold_items, settled_answers
 from db.store import Store
 from schemas.errors import UsageError
+from schemas.proposals import Tracklet
+from tests.annotate.interfaces.proposed import one_of_each_kind
 from tests.db.review_samples import QUEUE, Desk, Verdict, store_rewrites
 from tests.db.samples import SOFTWARE, caption, store_entities
 
 REWRITES = shipped().queue("people", "rewrites")
+PAGE = INTERFACES[REWRITES.interface]
 
 
 def settle(store: Store, count: int, verdict: Verdict, first: int = 0) -> list[str]:
@@ -104,7 +107,7 @@ def test_valid_lines_of_a_file_become_gold_and_others_are_reported(
         {"entity": second, "answer": {"verdict": "reject", "reason": "wrong"}},
         {"entity": second},
     )
-    report = add_gold_file(sqlite_store, REWRITES, file)
+    report = add_gold_file(sqlite_store, REWRITES, PAGE, file)
     assert (report.added, report.known) == (2, 0)
     problems = {one.line: one.problem for one in report.problems}
     assert sorted(problems) == [3, 4, 5, 6, 7, 8, 10]
@@ -118,8 +121,31 @@ def test_valid_lines_of_a_file_become_gold_and_others_are_reported(
     stored = gold_items(sqlite_store, QUEUE)
     assert stored[second].answer["reason"] == "wrong"
     assert stored[first].origin == "given in known.jsonl"
-    again = add_gold_file(sqlite_store, REWRITES, file)
+    again = add_gold_file(sqlite_store, REWRITES, PAGE, file)
     assert (again.added, again.known) == (0, 2)
+
+
+def test_choices_that_no_answer_on_the_page_has_are_refused(
+    sqlite_store: Store, tmp_path: Path
+) -> None:
+    shown = one_of_each_kind()
+    first_frame = str(shown["tracklet"].shown.record(Tracklet).frames[0].frame)
+    for step, control, choices in (
+        ("confusions", "fit", ("both", "left")),
+        ("tracklets", "dropped", (first_frame, "C")),
+        ("tracklets", "verdict", ("split", "accept")),
+        ("confusions", "verdict", ("accept",)),
+    ):
+        queue = shipped().queue("people", step)
+        page = INTERFACES[queue.interface]
+        entity = new_entity(shown[queue.kind].shown.record(page.record), "people")
+        store_entities(sqlite_store, [entity])
+        for choice in choices:
+            answer = {"verdict": "reject", "choices": {control: [choice]}}
+            file = write(tmp_path / "known.jsonl", {"entity": entity.id, "answer": answer})
+            problems = add_gold_file(sqlite_store, queue, page, file).problems
+            assert bool(problems) == (choice == choices[-1]), (step, choice)
+            assert all(f"has {control} {choice!r}" in one.problem for one in problems)
 
 
 def test_an_answer_is_right_if_it_agrees_with_what_the_known_one_states() -> None:
@@ -143,7 +169,7 @@ def test_an_answer_is_right_if_it_agrees_with_what_the_known_one_states() -> Non
 
 def test_an_unreadable_file_is_a_short_error(sqlite_store: Store, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"the gold file .*known\.jsonl cannot be read"):
-        add_gold_file(sqlite_store, REWRITES, tmp_path / "known.jsonl")
+        add_gold_file(sqlite_store, REWRITES, PAGE, tmp_path / "known.jsonl")
     (tmp_path / "bytes").write_bytes(b"\xff\xfe{")
     with pytest.raises(UsageError, match="cannot be read"):
-        add_gold_file(sqlite_store, REWRITES, tmp_path / "bytes")
+        add_gold_file(sqlite_store, REWRITES, PAGE, tmp_path / "bytes")
