@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from annotate.assignment import Item, draw
-from annotate.queues import Queue
+from annotate.queues import Queue, without_left_out
 from db.annotations import counted_answers
 from db.entities import NewEntity, find, new_entity
 from db.review_audits import (
@@ -59,10 +59,11 @@ def draw_audit_sample(
         raise UsageError(
             f"a sample can be stratified by {', '.join(STRATA)}; got {', '.join(unknown)}"
         )
+    accepted = find(store, queue.dataset, queue.kind, states=("accepted",))
     theirs = answered_items(store, queue.name, annotator) if annotator else None
     stratum_of = {
         item.entity_id: _stratum(item, by)
-        for item in accepted_items(store, queue.dataset, queue.kind)
+        for item in accepted_items(store, without_left_out(store, queue, accepted))
         if theirs is None or item.entity_id in theirs
     }
     if not stratum_of:

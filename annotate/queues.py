@@ -331,7 +331,7 @@ def judged(store: Store, queue: Queue, page: Sequence[StoredEntity]) -> Iterator
 
 def proposed(store: Store, queue: Queue) -> Iterator[StoredEntity]:
     """Iterate over the proposed entities of the queue, checked or not, oldest first."""
-    return _without_left_out(
+    return without_left_out(
         store, queue, find(store, queue.dataset, queue.kind, states=("proposed",))
     )
 
@@ -343,7 +343,7 @@ def count_proposed(store: Store, queue: Queue) -> int:
     return sum(1 for _ in proposed(store, queue))
 
 
-def _without_left_out(
+def without_left_out(
     store: Store, queue: Queue, entities: Iterable[StoredEntity]
 ) -> Iterator[StoredEntity]:
     """Leave out entities that are decided in another queue."""
@@ -427,7 +427,7 @@ def reopen_for_people(store: Store, queue: Queue) -> int:
         store, queue.dataset, queue.kind, queue.agent.name, str(queue.policy), _NO_REVIEW
     )
     count = 0
-    for page in pages(_without_left_out(store, queue, decided), _PAGE):
+    for page in pages(without_left_out(store, queue, decided), _PAGE):
         asked = [one for one in judged(store, queue, page) if needs_review(queue, one)]
         why = f"people are asked now (policy {queue.policy})"
         reopened = [NewDecision(one.entity.id, "reopen", queue.agent, why) for one in asked]
@@ -470,7 +470,7 @@ def search_items(
             for one in judged(store, queue, page)
             if one.entity.state == "proposed"
         }
-        for entity in _without_left_out(store, queue, page):
+        for entity in without_left_out(store, queue, page):
             doubted = flagged.get(entity.id)
             if words.casefold() not in entity.payload.casefold():
                 continue

@@ -21,7 +21,7 @@ from sqlalchemy import (
 )
 
 from db.annotations import answers_where
-from db.entities import ancestor_ids, find, grouped, pages, parents_of
+from db.entities import StoredEntity, ancestor_ids, grouped, pages, parents_of
 from db.reviews import WAITING, review_tasks
 from db.store import Store, reads, writes
 from db.tables import (
@@ -62,9 +62,9 @@ class StoredDraw(NamedTuple):
     is_new: bool
 
 
-def accepted_items(store: Store, dataset: str, kind: str) -> Iterator[AcceptedItem]:
-    """Return the accepted entities of a kind, oldest first."""
-    for page in pages(find(store, dataset, kind, states=("accepted",))):
+def accepted_items(store: Store, accepted: Iterable[StoredEntity]) -> Iterator[AcceptedItem]:
+    """Return the properties of accepted entities, in order."""
+    for page in pages(accepted):
         ids = [entity.id for entity in page]
         edits = parents_of(store, ids, Role.EDITED_FROM).keys()
         with store.read() as connection:

@@ -213,18 +213,19 @@ def _ids(
     Raises:
         UsageError: there are none, or some are not items of the queue.
     """
+    from annotate.queues import without_left_out
     from db.entities import fetch
 
     given = sys.stdin.read().split() if entities == ["-"] else entities or []
     ids = [*given, *(more or [])]
     if not ids:
         raise UsageError(f"no items were given; pass the ids of items of {queue.name}")
-    found = fetch(store, ids)
-    wanted = (queue.dataset, queue.kind)
-    known = {id_ for id_, one in found.items() if (one.dataset, one.kind) == wanted}
+    found = without_left_out(store, queue, fetch(store, ids).values())
+    known = {one.id for one in found if (one.dataset, one.kind) == (queue.dataset, queue.kind)}
     if wrong := [id_ for id_ in ids if id_ not in known]:
         raise UsageError(
-            f"items of {queue.name} must be ids of a {queue.kind} of {queue.dataset}; got "
+            f"items of {queue.name} must be ids of a {queue.kind} of {queue.dataset}"
+            f"{' that no other queue decides' if queue.left_out else ''}; got "
             f"{', '.join(wrong[:3])}{' …' if len(wrong) > 3 else ''}"
         )
     return ids

@@ -10,7 +10,7 @@ from annotate.assignment import allocate, draw
 from annotate.audits import STRATA, draw_audit_sample, wanted
 from annotate.queues import shipped
 from db.decisions import append_decisions
-from db.entities import NewDecision, new_entity
+from db.entities import NewDecision, find, new_entity
 from db.review_audits import accepted_items, audited_draws
 from db.reviews import gate_counts
 from db.store import Store
@@ -19,7 +19,7 @@ from schemas.provenance import Role
 from schemas.quality import AuditedDraw, Stratum, summarise
 from schemas.records import Rewrite
 from tests.db.review_samples import QUEUE, Desk, store_rewrites
-from tests.db.samples import SOFTWARE, store_entities
+from tests.db.samples import SOFTWARE, caption, store_entities
 
 REWRITES = shipped().queue("people", "rewrites")
 
@@ -71,7 +71,8 @@ def test_accepted_items_state_how_they_were_accepted(desk: Desk) -> None:
     (reopened,) = accept(desk, 1, first=70)
     with desk.store.write() as connection:
         append_decisions(connection, [NewDecision(reopened, "reopen", SOFTWARE)])
-    found = {item.entity_id: item[1:] for item in accepted_items(desk.store, "people", "rewrite")}
+    accepted = find(desk.store, "people", "rewrite", states=("accepted",))
+    found = {item.entity_id: item[1:] for item in accepted_items(desk.store, accepted)}
     assert found == {
         plain: ("test", "street", "accept"),
         unreviewed: ("test", "street", "policy"),
@@ -122,6 +123,18 @@ def test_strata_are_named_by_their_values(desk: Desk) -> None:
 def test_without_accepted_items_drawing_is_an_error(desk: Desk) -> None:
     with pytest.raises(UsageError, match="nothing of queue 'people-rewrites' is accepted"):
         draw_audit_sample(desk.store, REWRITES, 3, seed=1)
+
+
+def test_items_that_another_queue_decides_are_not_drawn(desk: Desk) -> None:
+    own = caption(1)
+    of_v1 = caption(2, [(Role.CONFUSES, own.id)])
+    store_entities(desk.store, [own, of_v1])
+    decisions = [NewDecision(one.id, "accept", SOFTWARE) for one in (own, of_v1)]
+    with desk.store.write() as connection:
+        append_decisions(connection, decisions)
+    captions = shipped().queue("people", "captions")
+    assert draw_audit_sample(desk.store, captions, 9, seed=1).drawn == 1
+    assert [item.entity_id for item in wanted(desk.store, captions)] == [own.id]
 
 
 def test_earlier_annotators_of_an_item_are_not_asked_to_audit_it(desk: Desk) -> None:

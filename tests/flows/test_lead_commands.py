@@ -12,7 +12,9 @@ from db.decisions import append_decisions, last_reasons
 from db.entities import AgentRef, NewDecision, fetch
 from db.reviews import add_annotator, priorities
 from db.store import Store
+from schemas.provenance import Role
 from tests.db.review_samples import QUEUE, Desk, store_rewrites
+from tests.db.samples import caption, store_entities
 from tests.flows.command_line import Loupe
 
 
@@ -107,6 +109,15 @@ def test_items_are_searched_and_accepted_in_bulk(loupe: Loupe, desk: Desk) -> No
     assert states == {items[1]: "rejected", items[10]: "accepted", items[11]: "accepted"}
     (row,) = loupe("queue", "list", "--json").json
     assert row["policy"] == "required"
+
+
+def test_items_that_another_queue_decides_are_not_accepted(loupe: Loupe, desk: Desk) -> None:
+    own = caption(1)
+    of_v1 = caption(2, [(Role.CONFUSES, own.id)])
+    store_entities(desk.store, [own, of_v1])
+    accept = ("queue", "accept", "people-captions", "--reason", "good")
+    assert "that no other queue decides; got" in loupe(*accept, own.id, of_v1.id).err
+    assert loupe(*accept, own.id).exit_code == 0
 
 
 def test_annotators_are_paused_and_items_prioritized(loupe: Loupe, desk: Desk) -> None:
