@@ -9,7 +9,12 @@ from itertools import count
 from annotate.answers import ReviewAnswer
 from annotate.backend import Desks, DeskUnavailableError, LabelStudioDesk, NewTask
 from annotate.gold import answers_to_qualify
-from annotate.interfaces.page import TaskContent, adjudication_data, returned_content
+from annotate.interfaces.page import (
+    TaskContent,
+    adjudication_config,
+    adjudication_data,
+    returned_content,
+)
 from annotate.interfaces.registry import interface_of
 from annotate.planning import make_plan, midnight
 from annotate.projects import Seat, project_spec, remove_tasks, settle
@@ -436,7 +441,10 @@ class _Pusher:
                 content = interface.with_draft(content, draft)
             if back := [one for one in earlier.get(task.key, ()) if one.state == "sent_back"]:
                 problem, regions = back[-1].answer["problem"], back[-1].result.get("regions")
-                content = returned_content(content, interface.config, problem, regions)
+                config = interface.config
+                if task.purpose == "adjudication":
+                    config = adjudication_config(interface)
+                content = returned_content(content, config, problem, regions)
             if task.purpose == "adjudication":
                 given = {
                     one.annotation_key: ReviewAnswer.model_validate(one.answer)

@@ -130,8 +130,10 @@ def test_an_adjudicator_can_adopt_an_answer(world: World, office: MemoryOffice) 
     push(world.store, office, QUEUE)
     first, second = dan.open_tasks("adjudication")
     takes = {task.key: task.data["takes"] for task in dan.sent}
-    kept = annotations_of(world.store, [task.key for task in tasks(world)])
-    edits = {one.key for found in kept.values() for one in found if one.answer["verdict"] == "edit"}
+    given = annotations_of(world.store, [task.key for task in tasks(world)])
+    edits = {
+        one.key for found in given.values() for one in found if one.answer["verdict"] == "edit"
+    }
     (edit,) = (one["value"] for one in takes[first.key] if one["value"] in edits)
     dan.submit(first.id, [ticked("take", edit)])
     dan.submit(second.id, [ticked("take", edit)])  # not an answer to that item
@@ -139,6 +141,12 @@ def test_an_adjudicator_can_adopt_an_answer(world: World, office: MemoryOffice) 
     assert (report.decided, len(report.unclear)) == (1, 1)
     assert "none about this item" in report.unclear[0].detail
     assert states(world) == {"superseded": 1, "accepted": 1, "proposed": 1}
+    dan.submit(second.id, [ticked("take", "own"), *rejecting("My own.", reason=None)])
+    assert pull(world.store, office, QUEUE).unclear
+    assert push(world.store, office, QUEUE).sent_back == 1
+    (kept,) = dan.sent[-1].predictions
+    assert {one["from_name"] for one in kept["result"]} == {"take", "text", "verdict"}
+    (second,) = dan.open_tasks("adjudication")
     dan.submit(second.id, [ticked("take", "own"), *rejecting(REWRITE)])
     assert pull(world.store, office, QUEUE).decided == 1
     assert states(world) == {"superseded": 1, "accepted": 1, "rejected": 1}
