@@ -16,13 +16,11 @@ from schemas.base import digest_of
 class Worker(NamedTuple):
     """An annotator of a queue and their workload.
 
-    `open` counts their open tasks, `today` the tasks that they finished today. They get at most
-    `room` items now; None for no limit.
+    `open` counts their open tasks. They get at most `room` items now; None for no limit.
     """
 
     pseudonym: str
     open: int
-    today: int
     room: int | None = None
 
 
@@ -48,23 +46,18 @@ class Assignment(NamedTuple):
 
 
 def assign(
-    items: Iterable[Item],
-    workers: Sequence[Worker],
-    overlap: int,
-    daily_cap: int | None,
-    seed: str,
+    items: Iterable[Item], workers: Sequence[Worker], overlap: int, seed: str
 ) -> list[Assignment]:
     """Return new assignments, so that as many items as possible reach their `overlap`.
 
-    Annotators get no item twice, at most their `room`, and at most `daily_cap` a day (open,
-    finished today and new ones together). Items with a priority come first, then those that already
-    have answers, so that they leave the queue. Each item goes to the least busy annotator. Among
-    equally busy annotators, a digest of seed and item decides, so that all pairs of annotators
-    share items, which are needed to measure agreement.
+    Annotators get no item twice, and at most their `room`. Items with a priority come first, then
+    those that already have answers, so that they leave the queue. Each item goes to the least busy
+    annotator. Among equally busy annotators, a digest of seed and item decides, so that all pairs
+    of annotators share items, which are needed to measure agreement.
     """
     workers = sorted(workers)
     load = [worker.open for worker in workers]
-    left = [_room(worker, daily_cap) for worker in workers]
+    left = [math.inf if worker.room is None else worker.room for worker in workers]
     assignments = []
     for item in sorted(items, key=lambda item: _turn(item, seed)):
         if not any(left):
@@ -81,12 +74,6 @@ def assign(
             left[place] -= 1
             assignments.append(Assignment(item.entity_id, workers[place].pseudonym))
     return assignments
-
-
-def _room(worker: Worker, daily_cap: int | None) -> float:
-    """Return how many more items a worker can get now."""
-    today = math.inf if daily_cap is None else max(0, daily_cap - worker.open - worker.today)
-    return min(today, math.inf if worker.room is None else worker.room)
 
 
 def _turn(item: Item, seed: str) -> tuple[int, int, str]:

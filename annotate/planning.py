@@ -173,8 +173,8 @@ class _Planner:
         queue = self._queue
         given, mixed = self._first_opinions(items, workers)
         more = Counter(assignment.pseudonym for assignment in mixed)
-        busier = [one._replace(open=one.open + more[one.pseudonym]) for one in workers]
-        looks = assign(wanted(self._store, queue), busier, 1, queue.daily_cap, queue.name)
+        busier = [_with_more(one, more[one.pseudonym]) for one in workers]
+        looks = assign(wanted(self._store, queue), busier, 1, queue.name)
         got = Counter(assignment.entity_id for assignment in given)
         short = [item for item in items if item.active + got[item.entity_id] < queue.overlap]
         new = (
@@ -209,7 +209,7 @@ class _Planner:
             else one
             for one in workers
         ]
-        given = assign(items, limited, queue.overlap, None, queue.name)
+        given = assign(items, limited, queue.overlap, queue.name)
         got = Counter(assignment.pseudonym for assignment in given)
         for name, room in rooms.items():
             if got[name] + planned[name] < room:  # nothing is left to fill the batch with
@@ -273,13 +273,18 @@ class _Planner:
         return Item(entity_id, past, active, self._priorities.get(entity_id, 0))
 
     def _workers(self) -> list[Worker]:
-        waiting = Counter(
-            task.assignee
-            for task in self._tasks.values()
-            if task.purpose == "review" and task.state in WAITING
-        )
-        today = answer_counts(self._store, self._queue.name, midnight())
-        return [Worker(name, waiting[name], today.get(name, 0)) for name in self._people.annotators]
+        """Return the annotators with their open reviews, and what is left of the daily cap."""
+        waiting = [task for task in self._tasks.values() if task.state in WAITING]
+        reviews = Counter(task.assignee for task in waiting if task.purpose == "review")
+        cap = self._queue.daily_cap
+        if cap is None:
+            return [Worker(name, reviews[name]) for name in self._people.annotators]
+        taken = Counter(task.assignee for task in waiting)
+        taken.update(answer_counts(self._store, self._queue.name, midnight()))
+        return [
+            Worker(name, reviews[name], max(0, cap - taken[name]))
+            for name in self._people.annotators
+        ]
 
     def _seen(self) -> dict[str, Seen]:
         ordinary: dict[str, set[str]] = defaultdict(set)
@@ -315,16 +320,19 @@ def too_little_gold(queue: Queue, gold: int) -> str:
     )
 
 
+def _with_more(worker: Worker, tasks: int) -> Worker:
+    """Return an annotator who has got so many more tasks."""
+    room = None if worker.room is None else max(0, worker.room - tasks)
+    return worker._replace(open=worker.open + tasks, room=room)
+
+
 def _room(queue: Queue, worker: Worker) -> int | None:
     """Return how many tasks an annotator may get now, gold ones included; None for no limit.
 
     The next batch is sent when half of the last one is done. If each answer were followed by a
     task, an additional one would be recognised as gold.
     """
-    rooms = []
-    if queue.daily_cap is not None:
-        rooms.append(max(0, queue.daily_cap - worker.open - worker.today))
-    if queue.batch_size is not None:
-        due = worker.open <= queue.batch_size // 2
-        rooms.append(queue.batch_size - worker.open if due else 0)
-    return min(rooms, default=None)
+    if queue.batch_size is None:
+        return worker.room
+    batch = queue.batch_size - worker.open if worker.open <= queue.batch_size // 2 else 0
+    return batch if worker.room is None else min(batch, worker.room)

@@ -200,14 +200,14 @@ def first_opinion(
 def answer_counts(
     connection: Connection, queue: str, since: datetime | None = None
 ) -> dict[str, int]:
-    """Count the tasks of a queue that each assignee has answered, in all or since a time."""
+    """Count the tasks with a clear answer of each assignee, in all or since a time."""
     query = (
         select(ReviewTask.assignee, func.count(ReviewTask.key.distinct()))
         .join(Annotation, Annotation.review_task_key == ReviewTask.key)
         .where(
             ReviewTask.queue == queue,
             true() if since is None else Annotation.annotated_at >= since,
-            Annotation.state.in_(("clear", "unclear")),
+            Annotation.state == "clear",
         )
         .group_by(ReviewTask.assignee)
     )

@@ -299,6 +299,21 @@ def test_gold_items_count_towards_the_daily_cap(world: World, office: MemoryOffi
         assert [len(office(person).open_tasks()) for person in people] == [20, 20]
 
 
+def test_audits_count_towards_the_daily_cap(world: World, office: MemoryOffice) -> None:
+    ann, bea = (hire(world.store, office, name) for name in ("ann", "bea"))
+    queue = QUEUE.model_copy(update={"overlap": 1, "annotators": ("ann",)})
+    add_rewrites(world, 5)
+    push(world.store, office, queue)
+    work(world.store, office, ann, says_accept)
+    pull(world.store, office, queue)
+    draw_audit_sample(world.store, queue, 5, seed=1, by=())
+    capped = queue.model_copy(update={"annotators": ("bea",), "daily_cap": 3})
+    assert [push(world.store, office, capped).pushed for _ in range(2)] == [3, 0]
+    world.add(f"{REWRITE} of tomorrow")
+    assert push(world.store, office, capped).short == 1
+    assert (len(office(bea).open_tasks("audit")), office(bea).open_tasks()) == (3, [])
+
+
 def test_batch_sizes_do_not_reveal_gold_items(world: World, office: MemoryOffice) -> None:
     """Gold items added late are mixed in gradually, without changing the batch sizes."""
     ann = hire(world.store, office, "ann")
