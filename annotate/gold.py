@@ -14,7 +14,7 @@ from sqlalchemy import Connection
 from annotate.answers import ReviewAnswer
 from annotate.assignment import Assignment, draw
 from annotate.interfaces.page import Interface
-from annotate.queues import SHARED, Queue
+from annotate.queues import DIGEST_RANGE, SHARED, Queue
 from db.annotations import GivenAnswer, counted_answers
 from db.entities import StoredEntity, fetch, pages
 from db.gold import (
@@ -37,8 +37,6 @@ from schemas.validation import fault_of
 
 # A gold item is an item with a known correct answer. It looks like any other task. Its answer is
 # compared with the known one and does not decide the item.
-
-_DIGEST_RANGE = 1 << 128
 
 
 class Seen(NamedTuple):
@@ -71,36 +69,29 @@ def gold_in_batch(
 def mix(
     assignments: Iterable[Assignment],
     gold: Collection[str],
-    rate: float,
+    planned: Mapping[str, int],
     seen: Mapping[str, Seen],
     seed: str,
-    planned: Mapping[str, int] | None = None,
 ) -> list[Assignment]:
     """Mix the assignments with gold items, each annotator's in the order to send them in.
 
-    The share of gold items in all that an annotator ever had is as close to `rate` as possible:
-    within one item while there are unused gold items. Digests with `seed` choose the items and
-    positions, so that neither position nor number reveals them. Annotators get no gold item that
-    they had before or get now.
+    Digests with `seed` choose the items and positions, so that positions do not reveal them.
+    Annotators get no gold item that they had before or get now.
 
     Args:
         assignments: the ordinary ones.
         gold: the ids of the queue's gold items.
-        rate: the wanted share of gold items, 0 to below 1.
+        planned: how many gold items an annotator gets, by pseudonym; fewer if none are left.
         seen: the items that each annotator had before, by pseudonym.
         seed: varies the draws of different queues.
-        planned: how many gold items an annotator gets, by pseudonym, instead of by `rate`.
     """
     ordinary: dict[str, list[Assignment]] = defaultdict(list)
     for assignment in assignments:
         ordinary[assignment.pseudonym].append(assignment)
     mixed = []
     for name, given in sorted(ordinary.items()):
-        before, items = seen.get(name, Seen()), [one.entity_id for one in given]
-        count = (planned or {}).get(name)
-        if count is None:
-            count = _gold_count(rate, name, before, seed, len(before.ordinary | set(items)))
-        chosen = _unseen(gold, name, before, seed, items)[:count]
+        items = [one.entity_id for one in given]
+        chosen = _unseen(gold, name, seen.get(name, Seen()), seed, items)[: planned.get(name, 0)]
         deck = [*given, *(Assignment(entity_id, name, gold=True) for entity_id in chosen)]
         mixed += sorted(deck, key=lambda one: _digest("where", seed, one.pseudonym, one.entity_id))
     return mixed
@@ -120,7 +111,7 @@ def _gold_count(rate: float, name: str, seen: Seen, seed: str, ordinary: int) ->
     Rounded up or down at random: with rounding down, a gold item would come after every ten items
     and so be recognisable.
     """
-    chance = int(_digest("round", seed, name, str(ordinary)), 16) / _DIGEST_RANGE
+    chance = int(_digest("round", seed, name, str(ordinary)), 16) / DIGEST_RANGE
     had = max(0, len(seen.gold) - seen.qualifying)
     return max(0, int(ordinary * rate / (1 - rate) + chance) - had)
 

@@ -215,7 +215,7 @@ class _Planner:
             if got[name] + planned[name] < room:  # nothing is left to fill the batch with
                 size = round(got[name] / (1 - rate))
                 planned[name] = min(planned[name], gold_among(size, name))
-        mixed = mix(given, gold, rate, seen, queue.name, planned)
+        mixed = mix(given, gold, planned, seen, queue.name)
         for worker in workers:
             name = worker.pseudonym
             count = testing.get(name, 0) - worker.open

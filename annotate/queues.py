@@ -2,10 +2,8 @@
 
 import json
 import re
-import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
-from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -31,11 +29,11 @@ from schemas.errors import ConfigurationError, UsageError
 from schemas.faithfulness import FaithfulnessReport
 from schemas.provenance import Role
 from schemas.quality import CaptionCheck
-from schemas.validation import fault_of, read_toml, validated
+from schemas.validation import fault_of, packaged_toml, read_toml, validated
 
 # Policies: which entities of a queue people review, and which are decided automatically.
 
-_DIGEST_RANGE = 1 << 128
+DIGEST_RANGE = 1 << 128
 
 
 class Policy(Record):
@@ -59,7 +57,7 @@ class Policy(Record):
     def draws(self, entity_id: str) -> bool:
         """Return whether the entity is in the sample."""
         digest = digest_of("sample", str(self.seed), entity_id)
-        return int(digest, 16) < (self.rate or 0) * _DIGEST_RANGE
+        return int(digest, 16) < (self.rate or 0) * DIGEST_RANGE
 
     def __str__(self) -> str:
         return self.policy if self.rate is None else f"sample:{self.rate:g}:{self.seed}"
@@ -241,8 +239,8 @@ class Declarations(NamedTuple):
 @cache
 def shipped() -> Declarations:
     """Return the declarations that come with Loupe."""
-    text = files("annotate").joinpath("queues.toml").read_text(encoding="utf-8")
-    return Declarations({name: Step(**table) for name, table in tomllib.loads(text).items()}, {})
+    tables = packaged_toml("annotate", "queues.toml")
+    return Declarations({name: Step(**table) for name, table in tables.items()}, {})
 
 
 def _without_fixed(changes: dict[str, Any]) -> dict[str, Any]:

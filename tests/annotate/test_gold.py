@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from annotate.assignment import Assignment
-from annotate.gold import Rule, Seen, drift, mix
+from annotate.gold import Rule, Seen, drift, gold_in_batch, mix
 from db.gold import StoredCheck
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -17,7 +17,7 @@ assignment_lists = st.lists(st.builds(Assignment, entities, people, st.just(Fals
 histories = st.dictionaries(
     people, st.builds(Seen, st.frozensets(entities), st.frozensets(entities))
 )
-rates = st.floats(0, 0.5)
+plans = st.dictionaries(people, st.integers(0, 9))
 gold_sets = st.sets(st.integers(20, 50).map(str))
 
 
@@ -35,15 +35,15 @@ def checks(*correct: bool) -> list[StoredCheck]:
 
 
 @settings(deadline=None, max_examples=30)
-@given(assignment_lists, gold_sets, rates, histories, st.text(max_size=3))
+@given(assignment_lists, gold_sets, plans, histories, st.text(max_size=3))
 def test_all_ordinary_items_stay_and_no_gold_item_is_repeated(
     assignments: list[Assignment],
     gold: set[str],
-    rate: float,
+    planned: dict[str, int],
     seen: dict[str, Seen],
     seed: str,
 ) -> None:
-    mixed = mix(assignments, gold, rate, seen, seed)
+    mixed = mix(assignments, gold, planned, seen, seed)
     assert sorted(one for one in mixed if not one.gold) == sorted(assignments)
     drawn = [one for one in mixed if one.gold]
     assert {one.entity_id for one in drawn} <= gold
@@ -52,31 +52,34 @@ def test_all_ordinary_items_stay_and_no_gold_item_is_repeated(
     for one in drawn:
         history = seen.get(one.pseudonym, Seen())
         assert one.entity_id not in history.gold | history.ordinary
-    assert mix(assignments[::-1], sorted(gold, reverse=True), rate, seen, seed) == mixed
+    counts = Counter(one.pseudonym for one in drawn)
+    assert all(count <= planned[name] for name, count in counts.items())
+    assert mix(assignments[::-1], sorted(gold, reverse=True), planned, seen, seed) == mixed
 
 
 @settings(deadline=None, max_examples=20)
-@given(st.lists(st.integers(1, 40), max_size=12), st.floats(0.02, 0.5), st.text(max_size=3))
+@given(st.lists(st.integers(10, 40), max_size=12), st.floats(0.02, 0.3), st.text(max_size=3))
 def test_the_share_of_gold_over_the_whole_history_follows_the_rate(
     sizes: list[int], rate: float, seed: str
 ) -> None:
     gold = [f"gold {number}" for number in range(600)]
     seen = Seen()
     for size in sizes:
-        mixed = mix(batch(len(seen.ordinary), size), gold, rate, {"a": seen}, seed)
+        planned = gold_in_batch(size, gold, rate, seen, "a", seed)
+        ordinary = batch(len(seen.ordinary), size - planned)
+        mixed = mix(ordinary, gold, {"a": planned}, {"a": seen}, seed)
         seen = Seen(
             seen.ordinary | {one.entity_id for one in mixed if not one.gold},
             seen.gold | {one.entity_id for one in mixed if one.gold},
         )
-        wanted = len(seen.ordinary) * rate / (1 - rate)
-        assert abs(len(seen.gold) - wanted) <= 1
+        assert abs(len(seen.gold) - rate * (len(seen.ordinary) + len(seen.gold))) <= 2.5
 
 
 def test_gold_items_are_spread_evenly_over_a_batch() -> None:
     gold = [f"gold {number}" for number in range(10)]
     places: Counter[int] = Counter()
     for number in range(200):
-        mixed = mix(batch(0, 90), gold, 0.1, {}, f"seed {number}")
+        mixed = mix(batch(0, 90), gold, {"a": 10}, {}, f"seed {number}")
         places.update(place // 20 for place, one in enumerate(mixed) if one.gold)
     assert places.total() == 200 * 10
     assert all(330 < places[fifth] < 470 for fifth in range(5))
@@ -85,11 +88,7 @@ def test_gold_items_are_spread_evenly_over_a_batch() -> None:
 def test_the_size_of_small_batches_does_not_reveal_gold_items() -> None:
     """If every ninth item came with a gold item, annotators would learn to count."""
     first = [
-        next(
-            count
-            for count in range(1, 40)
-            if len(mix(batch(0, count), ["g"], 0.1, {}, seed)) > count
-        )
+        next(n for n in range(2, 40) if gold_in_batch(n, ["g"], 0.1, Seen(), "a", seed))
         for seed in map(str, range(30))
     ]
     assert len(set(first)) > 4
@@ -97,15 +96,16 @@ def test_the_size_of_small_batches_does_not_reveal_gold_items() -> None:
 
 def test_each_annotator_has_another_order() -> None:
     gold = [f"gold {number}" for number in range(20)]
-    mixed = mix([*batch(0, 30, "a"), *batch(0, 30, "b")], gold, 0.2, {}, "")
+    planned = {"a": 7, "b": 7}
+    mixed = mix([*batch(0, 30, "a"), *batch(0, 30, "b")], gold, planned, {}, "")
     orders = {name: [one[::2] for one in mixed if one.pseudonym == name] for name in "ab"}
     assert orders["a"] != orders["b"]
 
 
 def test_without_a_rate_gold_items_or_assignments_nothing_is_mixed_in() -> None:
-    assert not any(one.gold for one in mix(batch(0, 500), ["g"], 0.0, {}, ""))
-    assert not any(one.gold for one in mix(batch(0, 500), [], 0.5, {}, ""))
-    assert mix([], ["g"], 0.5, {}, "") == []
+    assert gold_in_batch(500, ["g"], 0.0, Seen(), "a", "") == 0
+    assert gold_in_batch(500, [], 0.5, Seen(), "a", "") == 0
+    assert mix([], ["g"], {"a": 1}, {}, "") == []
 
 
 def test_accuracy_covers_only_the_newest_answers() -> None:
