@@ -315,7 +315,7 @@ def midnight() -> datetime:
 def too_little_gold(queue: Queue, gold: int) -> str:
     """Return that the gold items are too few for a qualification, and what to do."""
     return (
-        f"queue {queue.name} asks {queue.qualification} gold items of everybody first "
+        f"queue {queue.name} requires {queue.qualification} gold items of everybody first "
         f"(qualification), and has {gold}; add some with: loupe queue gold add {queue.name} FILE"
     )
 

@@ -62,7 +62,7 @@ class PullReport(Reading):
         return (
             f"{self.accepted:,} accepted, {self.edited:,} edited, {self.rejected:,} rejected, "
             f"{self.skipped:,} skipped; items: {self.decided:,} decided, {self.conflicts:,} in "
-            f"conflict; answers returned: {self.returned:,}"
+            f"conflict; answers revoked: {self.returned:,}"
         )
 
 

@@ -250,7 +250,7 @@ class Reader:
         if received.task.purpose == "adjudication" and (key := taken_answer(regions)) is not None:
             given = first_opinion(self._store, self._queue.name, shown.id, key)
             if given is None:
-                return UnclearAnswer(problem="the answer that was taken is none about this item")
+                return UnclearAnswer(problem="the answer you took is not about this item")
             return ReviewAnswer.model_validate(given)
         answer = self._interface.read_annotation(regions, shown)
         if isinstance(answer, ReviewAnswer) and received.opened_with:

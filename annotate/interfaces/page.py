@@ -196,8 +196,8 @@ class Interface:
         An acceptance with ticked problems is unclear.
         """
         if problems := values(result, PROBLEMS, "choices"):
-            problem = f"accepted, but problems are ticked: {', '.join(problems)}"
-            return UnclearAnswer(problem=problem)
+            ticked = self.labels(PROBLEMS, problems)
+            return UnclearAnswer(problem=f"accepted, but problems are ticked: {ticked}")
         return verdict_answer("accept")
 
     def same(self, one: ReviewAnswer, other: ReviewAnswer, text_agreement: float) -> bool:

@@ -106,7 +106,7 @@ class StrategyCheck(Interface):
         if chosen is None:
             return UnclearAnswer(problem="no type was chosen")
         texts = {field: first_text(result, field) for field in TEXTS} if is_edit else {}
-        if empty := [field for field, text in texts.items() if not text]:
+        if empty := [TEXTS[field] for field, text in texts.items() if not text]:
             return UnclearAnswer(problem=f"edited, but empty: {', '.join(empty)}")
         rewritten = any(one_line(getattr(record, field)) != text for field, text in texts.items())
         changed = rewritten or chosen != record.difference

@@ -69,7 +69,8 @@ class TextVerdict(Interface):
         """
         text = first_text(result, TEXT)
         if not text:
-            return UnclearAnswer(problem=f"the verdict is {verdict!r}, but the text is empty")
+            label = self.labels(VERDICT, [verdict])
+            return UnclearAnswer(problem=f"the verdict is {label!r}, but the text is empty")
         if text == one_line(record.text):
             return verdict_answer("accept", remark=UNCHANGED if verdict == "edit" else "")
         remark = "accepted with a changed text, which is an edit" if verdict == "accept" else ""
@@ -255,7 +256,7 @@ class ConfusingCaption(Interface):
         """Parse which images the caption fits."""
         outcome = _outcomes(shown.id).get(only_choice(result, _FIT) or "")
         if outcome is None:
-            return UnclearAnswer(problem="no choice of the images that the caption fits")
+            return UnclearAnswer(problem="none of the four was chosen")
         choices = {_FIT: (outcome,)}
         if outcome == "own":
             return ReviewAnswer(verdict="accept", choices=choices)

@@ -138,8 +138,8 @@ def draw_choices(
         f"  image similarity: {by_images}, caption similarity: {by_captions}",
     ]
     if drawn.lonely:
-        skipped = f"{len(drawn.lonely):,} samples skipped: fewer than five others to compare with"
-        lines.append(Note(f"  {skipped}"))
+        lonely = f"{len(drawn.lonely):,} samples without both tests"
+        lines.append(Note(f"  {lonely}: fewer than five others to compare with"))
     return Answer(document, lines)
 
 

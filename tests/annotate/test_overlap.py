@@ -139,7 +139,7 @@ def test_an_adjudicator_can_adopt_an_answer(world: World, office: MemoryOffice) 
     dan.submit(second.id, [ticked("take", edit)])  # not an answer to that item
     report = pull(world.store, office, QUEUE)
     assert (report.decided, len(report.unclear)) == (1, 1)
-    assert "none about this item" in report.unclear[0].detail
+    assert "you took is not about this item" in report.unclear[0].detail
     assert states(world) == {"superseded": 1, "accepted": 1, "proposed": 1}
     dan.submit(second.id, [ticked("take", "own"), *rejecting("My own.", reason=None)])
     assert pull(world.store, office, QUEUE).unclear
@@ -272,7 +272,7 @@ def test_annotators_get_no_ordinary_items_before_qualification(
     queue = QUEUE.model_copy(update={"qualification": 4, "overlap": 1})
     add_rewrites(world, 10)
     add_gold(world, 3)
-    with pytest.raises(UsageError, match="asks 4 gold items of everybody first"):
+    with pytest.raises(UsageError, match="requires 4 gold items of everybody first"):
         push(world.store, office, queue)
     add_gold(world, 6, first=3)
     assert (push(world.store, office, queue).gold, len(office(ann).open_tasks())) == (8, 4)

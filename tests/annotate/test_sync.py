@@ -279,7 +279,7 @@ def test_an_unclear_answer_is_sent_back_with_the_reason(
     (notice,) = pull(world.store, office, QUEUE).unclear
     assert push(world.store, office, QUEUE).sent_back == 1
     again = desk.sent[-1]
-    assert again.data["returned"].startswith("Your answer could not be used: the verdict is 'edit'")
+    assert again.data["returned"].startswith("Your answer could not be used: the verdict is 'Edit'")
     (prediction,) = again.predictions
     assert prediction["result"] == sorted(regions, key=canonical_json)
     assert [len(task.annotations) for task in desk.only_project.values()] == [0]

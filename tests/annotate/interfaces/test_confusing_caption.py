@@ -58,7 +58,7 @@ def test_only_a_caption_that_fits_only_its_own_image_is_accepted() -> None:
         assert answer.reason == ("" if outcome == "own" else OUTCOMES[outcome])
         assert choice in str(PAGE.summary(answer, shown))  # in the words of the page
         assert PAGE.successors(shown, answer, "reviewer-1") == ()
-    problem = "no choice of the images that the caption fits"
+    problem = "none of the four was chosen"
     assert PAGE.read_annotation([], shown) == UnclearAnswer(problem=problem)
 
 

@@ -22,7 +22,7 @@ def test_invalid_answers_are_unclear(subtests: pytest.Subtests) -> None:
         ([ticked("verdict", "reject")], "rejected, but no problem is ticked"),
         (
             [ticked("verdict", "accept"), ticked("problems", "licence")],
-            "accepted, but problems are ticked: licence",
+            "accepted, but problems are ticked: Licence missing or not suitable",
         ),
     ):
         with subtests.test(problem=problem):

@@ -38,7 +38,7 @@ def test_contradictory_answers_are_unclear(subtests: pytest.Subtests) -> None:
         ([ticked("verdict", "reject")], "rejected, but no problem is ticked"),
         (
             [ticked("verdict", "accept"), ticked("problems", "people")],
-            "accepted, but problems are ticked: people",
+            "accepted, but problems are ticked: Shows people improperly",
         ),
     ):
         with subtests.test(problem=problem):

@@ -115,8 +115,8 @@ def test_invalid_answers_are_unclear() -> None:
         ([], "no verdict was chosen"),
         (editing(REWRITE)[:1], "no verdict was chosen"),
         (accepting(REWRITE) + editing(REWRITE)[1:], "no verdict was chosen"),
-        (editing(" \n\u200b"), "the verdict is 'edit', but the text is empty"),
-        (accepting(REWRITE)[1:], "the verdict is 'accept', but the text is empty"),
+        (editing(" \n\u200b"), "the verdict is 'Edit', but the text is empty"),
+        (accepting(REWRITE)[1:], "the verdict is 'Accept', but the text is empty"),
         (rejecting(REWRITE, reason=None), "rejected without a reason"),
     ):
         assert PAGE.read_annotation(regions, SHOWN) == UnclearAnswer(problem=problem), regions

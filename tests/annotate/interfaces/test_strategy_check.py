@@ -87,12 +87,12 @@ def test_invalid_answers_are_unclear(subtests: pytest.Subtests) -> None:
         ([ticked("verdict", "accept")], "no type was chosen"),
         (
             [ticked("verdict", "accept"), PROPOSED, ticked("problems", "infeasible")],
-            "accepted, but problems are ticked: infeasible",
+            "accepted, but problems are ticked: Can be neither found nor made",
         ),
         ([ticked("verdict", "reject")], "rejected, but no problem is ticked"),
         (
             [ticked("verdict", "edit"), PROPOSED, *texts(detail=" \u200b")],
-            "edited, but empty: detail",
+            "edited, but empty: Detail",
         ),
     ):
         with subtests.test(problem=problem):
