@@ -221,7 +221,7 @@ class _Imported(BaseModel):
     task_ids: list[int] = []
 
 
-class _Created(BaseModel):
+class _Numbered(BaseModel):
     id: int
 
 
@@ -274,6 +274,10 @@ class LabelStudioDesk:
             else True,
             limits=httpx.Limits(max_keepalive_connections=0),  # needs no closing
         )
+
+    def account_number(self) -> int:
+        """Return the number of the account."""
+        return self._read(_Numbered, "api/current-user/whoami", {}, "show its account").id
 
     def find_project(self, marker: str, known: int | None = None) -> int | None:
         """Return the number of the oldest project with that marker, or None.
@@ -404,7 +408,7 @@ class LabelStudioDesk:
         what = f"create the project {spec.title!r}"
         try:
             answer = self._request("POST", "api/projects/", what, json=settings)
-            return self._parsed(_Created, answer, what).id
+            return self._parsed(_Numbered, answer, what).id
         except DeskUnavailableError:
             project = self._find_project(spec.marker, ("description",))  # created nevertheless?
             if project is None:

@@ -278,24 +278,6 @@ def add_workspaces(settings: Settings, names: Sequence[str]) -> list[Workspace]:
     ]
 
 
-def adopt_workspace(url: str, token: SecretStr) -> Workspace:
-    """Return the workspace of an account on an external Label Studio, by its own token.
-
-    Raises:
-        ServiceError: Label Studio does not accept the token.
-    """
-    with httpx.Client(base_url=url, timeout=60) as client:
-        try:
-            answer = client.post("/api/token/refresh/", json={"refresh": token.get_secret_value()})
-            headers = {"Authorization": f"Bearer {answer.raise_for_status().json()['access']}"}
-            account = client.get("/api/current-user/whoami", headers=headers).raise_for_status()
-        except httpx.HTTPError as error:
-            raise ServiceError(
-                f"Label Studio at {url} does not accept the personal access token: {error}"
-            ) from error
-    return Workspace(int(account.json()["id"]), WorkspaceCredentials(token=token))
-
-
 def let_in(settings: Settings, email: str, allowed: bool) -> None:
     """Enable or disable a person's login to our Label Studio; their work is kept.
 
@@ -305,18 +287,32 @@ def let_in(settings: Settings, email: str, allowed: bool) -> None:
     _ask(settings, "set_active", [{"email": email, "active": allowed}])
 
 
+def check_name(name: str) -> None:
+    """Refuse a name that cannot be shown in one line.
+
+    Raises:
+        UsageError: it is blank, too long or not printable.
+    """
+    if not name.strip() or len(name) > _NAME_CHARACTERS or not name.isprintable():
+        raise UsageError(
+            f"an annotator's name must be one line of at most {_NAME_CHARACTERS} characters; got "
+            f"{name!r}"
+        )
+
+
 def address_of(name: str) -> str:
     """Return the e-mail address that a person logs in with, derived from their name.
 
     Raises:
         UsageError: no address can be derived from the name.
     """
+    check_name(name)
     plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode().lower()
     slug = re.sub(r"[^a-z0-9]+", "-", plain).strip("-")
-    if not slug or slug in _RESERVED or len(name) > _NAME_CHARACTERS or not name.isprintable():
+    if not slug or slug in _RESERVED:
         raise UsageError(
-            f"an annotator's name must have letters or digits, at most {_NAME_CHARACTERS} "
-            f"characters, and not be {' or '.join(map(repr, _RESERVED))}; got {name!r}"
+            f"an annotator's name must have Latin letters or digits and not be "
+            f"{' or '.join(map(repr, _RESERVED))}; got {name!r}"
         )
     return f"{slug}@{_DOMAIN}"
 

@@ -48,12 +48,14 @@ def add(
     from db.reviews import add_annotator
     from db.store import Store
     from services.credentials import save_workspace
-    from services.label_studio import label_studio_access, label_studio_name
+    from services.label_studio import check_name, label_studio_access, label_studio_name
 
     own = settings()
     store = Store.open(own.database_url)
     url = label_studio_access(own).url
-    _refuse_taken_address(store, name)
+    check_name(name)
+    if not own.label_studio_url:
+        _refuse_taken_address(store, name)
     workspace = _workspace(own, url, name, token_file)
     roles: list[Role] = [] if only_adjudicator else ["annotator"]
     if adjudicator or only_adjudicator:
@@ -206,11 +208,12 @@ def _set_state(name: str, state: "AnnotatorState", *, may_log_in: bool | None = 
 def _refuse_taken_address(store: "Store", name: str) -> None:
     """Refuse a name whose e-mail address belongs to another annotator, before an account exists."""
     from db.reviews import annotators
-    from services.label_studio import address_of
+    from services.label_studio import NAME, address_of
 
     address = address_of(name)
     for person in annotators(store):
-        if person.name != name and address_of(person.name) == address:
+        is_other = person.name != name and person.server == NAME
+        if is_other and address_of(person.name) == address:
             raise UsageError(
                 f"{name!r} and {person.name!r} have the same address {address}; choose another name"
             )
@@ -219,7 +222,9 @@ def _refuse_taken_address(store: "Store", name: str) -> None:
 def _workspace(own: "Settings", url: str, name: str, token_file: Path | None) -> "Workspace":
     from pydantic import SecretStr
 
-    from services.label_studio import add_workspaces, adopt_workspace
+    from annotate.backend import LabelStudioDesk
+    from services.credentials import WorkspaceCredentials
+    from services.label_studio import Workspace, add_workspaces
 
     if not own.label_studio_url:
         if token_file is not None:
@@ -231,10 +236,11 @@ def _workspace(own: "Settings", url: str, name: str, token_file: Path | None) ->
             "organisation of their own, and pass its personal access token with --token-file"
         )
     try:
-        token = token_file.read_text(encoding="utf-8").strip()
-    except OSError as error:
-        raise UsageError(f"{token_file} cannot be read: {error.strerror}") from error
-    return adopt_workspace(url, SecretStr(token))
+        token = SecretStr(token_file.read_text(encoding="utf-8").strip())
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{token_file} cannot be read: {error}") from error
+    account = LabelStudioDesk(url, token).account_number()
+    return Workspace(account, WorkspaceCredentials(token=token))
 
 
 def _login(
