@@ -8,7 +8,15 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from db.entities import NewDecision, NewEntity, StoredEntity, WorkResult, find_children, parents_of
+from db.entities import (
+    LIVE,
+    NewDecision,
+    NewEntity,
+    StoredEntity,
+    WorkResult,
+    find_children,
+    parents_of,
+)
 from flows.engine.embedding import picture_of
 from flows.engine.model_step import Ask, Unparsable, ask_and_parse, result_without_value
 from flows.engine.pages import thumbnail_uri, write_report_page
@@ -17,7 +25,7 @@ from flows.engine.runner import Stage, run_each, sole_run
 from flows.engine.software import software
 from flows.grammar import check_grammar, words_in
 from flows.recos.captioning import facts_of, read_revision, request_revision, task_of
-from flows.recos.run import RecosRun, rejected_images
+from flows.recos.run import RecosRun
 from flows.recos.validation_loop import (
     STAGE,
     CaptionHistory,
@@ -59,8 +67,7 @@ class CaptionPool:
         Raises:
             ConfigurationError: there are none.
         """
-        not_selected = rejected_images(run)
-        self.images = [image for image in run.images_of("v0") if image.id not in not_selected]
+        self.images = [image for image in run.images_of("v0") if image.state in LIVE]
         self.place = {image.id: place for place, image in enumerate(self.images)}
         written = list(find_children(run.store, settings_id, Role.WRITTEN_WITH))
         if not written:

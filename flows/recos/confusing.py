@@ -279,8 +279,8 @@ def _measured(run: RecosRun, pairs: Sequence[tuple[Pair, StoredEntity]]) -> list
     return check_confusions(asked, vectors, judge.background, judge.calibration, settings)
 
 
-def follow_answers(run: RecosRun) -> int:
-    """Apply the answers to the questions; return how many images of v1 were rejected.
+def follow_answers(run: RecosRun) -> None:
+    """Apply the answers to the questions.
 
     A new caption is accepted or rejected as it was judged, by the same judge. An image of v1 is
     rejected if a caption of v0 fits it, or if it has no caption left. Answers about inactive
@@ -308,7 +308,6 @@ def follow_answers(run: RecosRun) -> int:
     below = fetch_children(store, live, Role.DESCRIBES)
     bare = [image for image in live if not any(one.state in LIVE for one in below[image])]
     decide(store, [NewDecision(one, "reject", queue.agent, _NO_CAPTION) for one in bare])
-    return len(fallen) + len(bare)
 
 
 class _Question(NamedTuple):

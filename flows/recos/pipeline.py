@@ -192,19 +192,21 @@ def _report_captions(run: RecosRun) -> None:
 
 
 def _until_captions_stay(run: RecosRun) -> Generator[None]:
-    """Repeat until no caption of v0 fits its similar image.
+    """Repeat until no similar image is rejected.
 
-    A similar image that such a caption fits is rejected and the next one is searched, at most as
-    often as `flows.recos.similar_images` permits. The next one depends on all that were taken and
-    rejected before, so parallel runs do this one after the other.
+    One that a caption of v0 fits, or without the text that its task is about, is rejected and the
+    next one is searched, at most as often as `flows.recos.similar_images` permits. The next one
+    depends on all that were taken and rejected before, so parallel runs do this one after the
+    other.
     """
     with sole_run(run.context, run.dataset, "confuse"):
         run.base = load_v0(run)
         run.judge = load_judge(run)
-        rejected = 1
-        while rejected:
+        before = -1
+        while (rejected := sum(one.state not in LIVE for one in run.images_of("v1"))) > before:
+            before = rejected
             yield
-            rejected = follow_answers(run)
+            follow_answers(run)
 
 
 def _reopen_confusions(run: RecosRun) -> None:

@@ -167,10 +167,7 @@ def match_images(run: RecosRun) -> None:
 
     def result(number: int, image: StoredEntity) -> WorkResult:
         if fallen[image.id] >= MOST_MATCHES:
-            detail = (
-                f"image {image.id} has no similar image: {fallen[image.id]} were rejected "
-                f"because its captions fit them"
-            )
+            detail = f"image {image.id} has no similar image: {fallen[image.id]} were rejected"
             return WorkResult.rejected(
                 number, STAGE, "similar_images_fell_away", detail, image=image.id
             )

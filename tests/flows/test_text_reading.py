@@ -2,7 +2,10 @@
 
 import io
 import json
+from dataclasses import replace
+from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 from PIL import Image as Picture
@@ -13,16 +16,20 @@ from flows.engine.context import RunContext
 from flows.engine.pipeline import run_pipeline
 from flows.recos.pipeline import recos_pipeline
 from flows.recos.rendered_images import import_rendered
-from models.ocr import TextReader, build_text_reader
+from flows.recos.run import RecosRun
+from models.ocr import TextLine, TextReader, build_text_reader
 from release.verify import verify_release
 from schemas.base import sha256_of
 from schemas.build import RecosBuild, SourceSpec, TaskSpec
+from schemas.chat import ModelRef
 from schemas.profile import Profile
 from schemas.records import Caption, Image
 from schemas.recos import DiscriminabilitySettings, TextReading
 from schemas.taxonomy import RetrievalTask
+from schemas.video import StageSettings
 from sources.rendered import TRUTHS_FILE, write_rendered_collection
 from sources.rendered.collection import render_tasks
+from tests.flows.recos_reviewers import sizes
 from tests.flows.recos_world import no_desks, small_profile
 
 SIGNS = 4
@@ -36,7 +43,7 @@ def reader() -> TextReader:
 
 
 def reading_profile() -> Profile:
-    profile = small_profile(DiscriminabilitySettings(k=4, rounds=1))
+    profile = small_profile(DiscriminabilitySettings(k=3, rounds=1))
     captioning = profile.captioning.model_copy(update={"text_reader": "pp-ocr"})
     return profile.model_copy(update={"captioning": captioning})
 
@@ -65,13 +72,13 @@ def test_an_illegible_rendered_image_is_rejected(
     assert lost.context["read"] == []
 
 
-def photographs(folder: Path) -> SourceSpec:
+def photographs(folder: Path, signs: int = SIGNS) -> SourceSpec:
     """A source of English signs without annotations, and one image without any text."""
     folder.mkdir()
     drawn = render_tasks(RetrievalTask.TRANSLATION, 8, 60)
     truths = ((one, one.truth.truth) for one in drawn)
     english = (one for one, of in truths if of["shown"] == "en" and len(of["pairs"]) == 1)
-    for number, one in zip(range(SIGNS), english, strict=False):
+    for number, one in zip(range(signs), english, strict=False):
         with Picture.open(io.BytesIO(one.png)) as picture:
             picture.save(folder / f"{number}.jpg", quality=90)
     Picture.new("RGB", (320, 240), (30, 120, 60)).save(folder / "wall.jpg")
@@ -97,6 +104,9 @@ def test_texts_read_in_photographs_appear_in_their_captions(
     images = list(find(run.store, "read", Image.kind))
     rejected = {one.record(Image).file_path for one in images if one.state == "rejected"}
     assert rejected == {"wall.jpg"}
+    settings = [one.record(StageSettings) for one in find(run.store, "read", StageSettings.kind)]
+    (validated,) = (one for one in settings if one.stage == "validate_captions")
+    assert len(validated.values["images"]) == SIGNS, "captions are not compared with the wall"
     readings = [one.record(TextReading) for one in find(run.store, "read", TextReading.kind)]
     captions = " ".join(one.record(Caption).text for one in find(run.store, "read", Caption.kind))
     for one in readings:
@@ -105,3 +115,38 @@ def test_texts_read_in_photographs_appear_in_their_captions(
             for text in one.texts
         ), one
     assert count_entities(run.store, "read", TextReading.kind) == SIGNS
+
+
+def test_similar_images_without_text_are_replaced_in_the_same_run(
+    run: RunContext, tmp_path: Path
+) -> None:
+    class SparseReader(TextReader):
+        """Finds no text in the first pictures of v1."""
+
+        def __init__(self) -> None:
+            self.ref, self._numbers = ModelRef(name="sparse", revision="1"), count(1)
+
+        def read(self, picture: Picture.Image) -> list[TextLine]:
+            number = next(self._numbers)
+            is_blank = SIGNS < number <= 2 * SIGNS
+            return [] if is_blank else [TextLine(f"Gate {number}", 20.0, 0.0, 90.0)]
+
+    reader = SparseReader()
+
+    def start(*values: Any) -> RecosRun:
+        started = RecosRun(*values)
+        started.reader = reader
+        return started
+
+    source = photographs(tmp_path / "street", 3 * SIGNS)
+    names = tmp_path / "first.txt"
+    names.write_text("".join(f"{number}.jpg\n" for number in range(SIGNS)), "utf-8")
+    task = TaskSpec(task=RetrievalTask.OCR, images=SIGNS, source="street", names=names)
+    build = RecosBuild(
+        dataset="tasks", last="v1", sources=(source,), tasks=(task,), max_unusable_share=1
+    )
+    pipeline = replace(recos_pipeline(), start=start)
+    once = run_pipeline(run, pipeline, build, reading_profile(), no_desks)
+    before = sizes(run)
+    again = run_pipeline(run, pipeline, build, reading_profile(), no_desks)
+    assert (again.release_id, sizes(run)) == (once.release_id, before)
