@@ -284,6 +284,16 @@ class RecosBuild(Build):
                 )
         return self
 
+    @model_validator(mode="after")
+    def _tables_of_a_task_agree(self) -> Self:
+        first: dict[RetrievalTask, TaskSpec] = {}
+        for number, task in enumerate(self.tasks):
+            if first.setdefault(task.task, task).form != task.form:
+                raise ValueError(f"task {task.task}: its tables differ in captions or known")
+            if (task.task, task.source) in ((one.task, one.source) for one in self.tasks[:number]):
+                raise ValueError(f"task {task.task}: two tables take images of the same source")
+        return self
+
     def version(self, tier: Tier) -> str:
         """Return the version number that a tier is released as."""
         return f"{tier[1:]}.{self.revision}"

@@ -218,6 +218,10 @@ def _candidates(
     `closed` are images that are not available, including the images to match.
     """
     pool, originals = run.pool, run.base.originals
+    candidates: dict[str, list[Candidate]] = {originals[image.id]: [] for image in looking}
+    looking = [image for image in looking if originals[image.id] in pool.place]  # source removed
+    if not looking:
+        return candidates
     places = np.array([pool.place[originals[image.id]] for image in looking], np.int64)
     found = nearest_rows(
         pool.vectors[places],
@@ -227,7 +231,6 @@ def _candidates(
         closed=[place for place, image in enumerate(pool.images) if image.id in closed],
     )
     numbers = {image.id: number for number, image in enumerate(run.base.images)}
-    candidates: dict[str, list[Candidate]] = {}
     for row, image in enumerate(looking):
         original, is_found = originals[image.id], found.places[row] >= 0
         near, similarities = found.places[row][is_found], found.similarities[row][is_found]

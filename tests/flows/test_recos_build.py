@@ -8,7 +8,8 @@ from typing import Any, get_args
 
 import pytest
 
-from db.entities import AgentRef, StoredEntity, children_of, find, parents_of
+from db.entities import AgentRef, StoredEntity, children_of, fetch, find, parents_of
+from db.quarantine import quarantined
 from db.withdrawal_graph import WithdrawalTarget
 from flows.engine.context import BuildReport, RunContext
 from flows.engine.pipeline import run_pipeline
@@ -241,12 +242,16 @@ def test_captions_of_failed_runs_are_not_mixed_with_later_ones(
     chosen = small_profile()
     model = BuiltinCaptioner(details=3)
     captioning = chosen.captioning.model_copy(update={"model": model})
-    only = build.model_copy(update={"last": "v0"})
-    go(run, only, chosen.model_copy(update={"captioning": captioning}))
+    fewer = build.model_copy(update={"last": "v1", "tasks": build.tasks[:-1]})
+    go(run, fewer, chosen.model_copy(update={"captioning": captioning}))
     images = parents_of(
         run.store, [one.id for one in entities(run, Caption.kind, "accepted")], Role.DESCRIBES
     )
     assert max(Counter(found[0] for found in images.values()).values()) <= 5
+    lost = quarantined(run.store, DATASET, "no_similar_image")
+    alone = fetch(run.store, [one.context["image"] for one in lost])
+    drawn = [one for one in alone.values() if one.dataset != "stills"]
+    assert drawn, "images of the task that was removed have no similar image"
 
 
 def test_a_withdrawal_does_not_change_the_validation_of_other_captions(

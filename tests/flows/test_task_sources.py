@@ -149,6 +149,17 @@ def test_conflicting_options_of_a_task_are_refused(subtests: pytest.Subtests) ->
             TaskSpec(**{"task": "code reasoning", "images": 1, "source": "coco", **values})
 
 
+def test_tables_of_one_task_must_agree(tmp_path: Path) -> None:
+    task = TaskSpec(task=RetrievalTask.COLOR, images=1, source="coco")
+    other = TaskSpec(task=RetrievalTask.COLOR, images=1, source="people", captions="colours")
+    sources = (coco(tmp_path), licensed(tmp_path / "people"))
+    with pytest.raises(ValidationError, match="task color: two tables take images of the same s"):
+        RecosBuild(sources=sources, tasks=(task, task.model_copy(update={"images": 2})))
+    with pytest.raises(ValidationError, match="task color: its tables differ in captions or kn"):
+        RecosBuild(sources=sources, tasks=(task, other))
+    RecosBuild(sources=sources, tasks=(task, other.model_copy(update={"captions": None})))
+
+
 def test_a_task_is_added_by_a_file(tmp_path: Path) -> None:
     file = tmp_path / "windows.toml"
     file.write_text(
