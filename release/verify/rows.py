@@ -214,7 +214,8 @@ class RowChecks:
                 elif number == self._last_number:
                     self._report("row_duplicated", "is there twice", shard, number)
                 else:
-                    for missing in range(self._last_number + 1, number):
+                    missed = range(self._last_number + 1, number) if self._is_read else ()
+                    for missing in missed:
                         self._findings.add_row("row_missing", "is missing", shard, missing)
                     self._last_number = number
                     yield number, row, image
@@ -255,7 +256,7 @@ class RowChecks:
         wrong += [] if wrong else _caption_faults(row)
         for fault, what in wrong:
             self._report(fault, what, shard, number)
-        if not any(fault == "row_malformed" for fault, _ in wrong):
+        if self._is_read and not any(fault == "row_malformed" for fault, _ in wrong):
             for fault, what in self._order.faults(row):
                 self._findings.add_row(fault, what, shard, number)
         if not wrong:

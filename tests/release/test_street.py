@@ -94,6 +94,12 @@ def test_rows_contain_the_origin_of_their_crop(sound: BuiltRelease) -> None:
     assert row["caption_reviewed"] == [True, True]
 
 
+def test_a_missing_file_of_rows_is_the_only_problem(copy: Path) -> None:
+    """The rows of the next file are not reported as misplaced or missing before."""
+    (copy / PARQUET.format("train")).unlink()
+    assert [one.fault for one in verify_release(copy).problems] == ["file_missing"]
+
+
 def test_statistics_of_splits_and_descriptions(sound: BuiltRelease) -> None:
     statistics = sound.manifest.statistics
     numbers = [(one.split, one.identities, one.images, one.captions) for one in statistics.splits]
