@@ -46,7 +46,8 @@ def rebuild_inputs(stored: StoredRelease) -> RebuildInputs:
     """The inputs that a release was built with.
 
     They can also build a patch that withdraws some rows, because `as_of` excludes rows withdrawn
-    since. Only `checks.nearest` was measured on all rows; measure again if a model is available.
+    since. Only `checks.nearest` and `checks.contamination` were measured on all rows: a patch
+    measures them again or leaves them out.
     """
     manifest = stored.manifest
     return RebuildInputs(

@@ -9,6 +9,8 @@ import pytest
 from flows.engine.context import BuildReport
 from flows.engine.releasing import patched_release, release
 from flows.withdrawal.execution import carry_out
+from release.manifest import read_manifest
+from release.verify import verify_release
 from schemas.errors import UsageError
 from tests.flows.runs import Released
 from tests.flows.withdrawals import Home, home_of
@@ -70,3 +72,15 @@ def test_a_release_without_withdrawn_rows_is_kept(home: Home) -> None:
     assert found is not None
     assert found.release.folder == newer
     assert "stays as it is" in found.sentence
+
+
+def test_a_patch_states_no_contamination_of_withdrawn_rows(home: Home) -> None:
+    report = BuildReport(DATASET)
+    others = home.release("1.0.0") / "images"
+    release(home.run, report, Released(against=(f"theirs={others}",)), "1.1.0")
+    assert report.release is not None
+    assert read_manifest(report.release).contamination
+    home.withdraw("identity", "9", **OF)
+    patch = home.release("1.1.1")
+    assert verify_release(patch).problems == []
+    assert read_manifest(patch).contamination == ()
