@@ -5,7 +5,7 @@ import sqlite3
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from contextlib import closing
-from itertools import groupby
+from itertools import chain, groupby
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar, get_args
 
@@ -193,10 +193,23 @@ class Withdrawn(NamedTuple):
         """The difference without the content of withdrawn rows and texts."""
         places = [one for one in (difference.before, difference.after) if one is not None]
         gone = any(one.entity_id in self.images for one in places)
+        sides = [
+            side.values for one in difference.texts for side in (one.before, one.after) if side
+        ]
+        rows = difference.row["texts"].values() if difference.row else ()
+
+        def is_hidden(values: Mapping[str, Any]) -> bool:
+            return gone or values["entity_id"] in self.texts
+
+        hidden = {values["text"] for values in chain(sides, *rows) if is_hidden(values)}
 
         def words(values: Mapping[str, Any]) -> dict[str, Any]:
-            is_hidden = gone or values["entity_id"] in self.texts
-            return {**values, "text": WITHHELD} if is_hidden else dict(values)
+            found = dict(values)
+            if is_hidden(values):
+                found["text"] = WITHHELD
+            if "of" in values and (is_hidden(values) or values["of"] in hidden):
+                found["of"] = WITHHELD
+            return found
 
         def placed(text: PlacedText | None) -> PlacedText | None:
             return text and text.model_copy(update={"values": words(text.values)})

@@ -7,8 +7,17 @@ import pyarrow.parquet as pq
 
 from db.releases import find_release
 from release.build import BuiltRelease, build_release
-from release.changes import Bump, Difference, check_version, required_bump
-from release.diff import WITHHELD, compare_releases
+from release.changes import (
+    Bump,
+    Difference,
+    PlacedText,
+    RowDifference,
+    RowPlace,
+    TextChange,
+    check_version,
+    required_bump,
+)
+from release.diff import WITHHELD, Withdrawn, compare_releases
 from schemas.withdrawal import WithdrawalNotice
 from tests.release.later import Later
 from tests.release.notice_samples import withdrawn_rows
@@ -97,6 +106,40 @@ def test_withdrawn_texts_are_counted_but_not_repeated(world: World, tmp_path: Pa
         assert WITHHELD in details
         for text in (*words[0], words[1][-1]):
             assert text not in details
+
+
+def test_translations_do_not_repeat_the_withdrawn_caption() -> None:
+    """Neither a withdrawn translation nor one that stays and is of another caption now."""
+    caption = {"text": "a man", "entity_id": "c"}
+    gone = {"text": "ein Mann", "of": "a man", "entity_id": "t"}
+    kept = {"text": "ein Hund", "of": "a man", "entity_id": "k"}
+    place = RowPlace(id=1, file_path="images/1.jpg", split="test", entity_id="i")
+
+    def change(
+        field: str, before: dict[str, Any] | None, after: dict[str, Any] | None
+    ) -> TextChange:
+        sides = (one and PlacedText(place=0, values=one) for one in (before, after))
+        return TextChange(kind="removed", field=field, before=next(sides), after=next(sides))
+
+    found = Withdrawn(texts=frozenset("ct")).withheld(
+        RowDifference(
+            kind="changed",
+            source="x",
+            source_file_path="1.jpg",
+            before=place,
+            after=place,
+            texts=(
+                change("captions", caption, None),
+                change("translations", gone, None),
+                change("translations", kept, {**kept, "of": "a dog"}),
+            ),
+        )
+    )
+    details = found.model_dump_json()
+    assert "a man" not in details
+    assert "ein Mann" not in details
+    assert "ein Hund" in details
+    assert "a dog" in details
 
 
 def test_texts_withdrawn_by_given_notices_are_not_repeated(world: World, tmp_path: Path) -> None:
