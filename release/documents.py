@@ -3,14 +3,15 @@
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import cache, partial
 from itertools import dropwhile
 from pathlib import Path
 from typing import Any, Final
 
 import yaml
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment, PackageLoader, StrictUndefined, TemplateError
 
 from release.contamination import distance_in_words, leak_rule
 from release.croissant import croissant_text
@@ -30,6 +31,7 @@ from release.facts import (
     whole_sentence,
 )
 from release.files import ATTRIBUTION, CARD, CITATION, CROISSANT, FIGURE, LEAKS, write_file
+from release.findings import ADVICE
 from release.leaks import certificate_text
 from release.markup import as_link, as_text, share_text
 from release.model_use import PURPOSES, settings_in_words
@@ -39,6 +41,7 @@ from release.rows import Column, columns_of
 from release.scratch import Scratch
 from release.statistics import HISTOGRAM_STEP
 from release.terms import attribution_text
+from schemas.errors import IntegrityError
 from schemas.licences import licence_of
 from schemas.pages import keep_compiled
 from schemas.quality import wilson_interval
@@ -272,9 +275,36 @@ def _parameters(values: Mapping[str, Any]) -> str:
     return ", ".join(f"{name} {value}" for name, value in sorted(values.items()))
 
 
+RENDERING_FAULTS = (
+    *(ValueError, ArithmeticError, LookupError, TypeError, RecursionError, TemplateError),
+)
+"""The exceptions raised for manifests with values that no release has."""
+
+
+@contextmanager
+def rendering(manifest: Manifest) -> Iterator[None]:
+    """Rendering of a manifest that may come from anyone.
+
+    Raises:
+        IntegrityError: if it has values that no release has.
+    """
+    try:
+        yield
+    except RENDERING_FAULTS as error:
+        raise IntegrityError(
+            f"the manifest of {manifest.name} has values that no release has "
+            f"({type(error).__name__}: {error}); {ADVICE}"
+        ) from error
+
+
 def card_body(manifest: Manifest) -> str:
-    """The card without its front matter, for display."""
-    return render_card(manifest).split("\n---\n", 1)[1].lstrip()
+    """The card without its front matter, for display.
+
+    Raises:
+        IntegrityError: if the manifest has values that no release has.
+    """
+    with rendering(manifest):
+        return render_card(manifest).split("\n---\n", 1)[1].lstrip()
 
 
 def task_table(manifest: Manifest) -> list[dict[str, Any]]:

@@ -8,6 +8,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, Literal
 
+from release.documents import rendering
 from release.facts import (
     apart_sentences,
     bibtex,
@@ -98,10 +99,15 @@ def write_page(
     """Write the files that hold no data; only the page differs between reports.
 
     `withdrawn` is a sentence on what was withdrawn from the release.
+
+    Raises:
+        IntegrityError: if the manifest has values that no release has.
     """
     scripts = "\n".join(_template(f"scripts/{name}.js") for name in _SCRIPTS)
+    with rendering(manifest):
+        page = _render_page(manifest, difference, withdrawn)
     texts = {
-        "index.html": _render_page(manifest, difference, withdrawn),
+        "index.html": page,
         "report.css": _template("report.css"),
         # a single script that exports only the receiver of data
         "report.js": f'(() => {{\n"use strict";\n{scripts}}})();\n',

@@ -10,7 +10,7 @@ from itertools import zip_longest
 from pathlib import Path
 
 from release.croissant import croissant_text
-from release.documents import documents_of
+from release.documents import RENDERING_FAULTS, documents_of
 from release.files import ATTRIBUTION, CROISSANT, LEAKS, is_plain
 from release.findings import NOT_READABLE, Findings
 from release.lineage import TABLES
@@ -25,8 +25,6 @@ from schemas.release import DOCUMENTS_VERSION, Manifest
 from schemas.withdrawal import NoticeList, WithdrawalNotice
 from schemas.wording import first_of
 
-_RENDERING_FAULTS = (ValueError, ArithmeticError, LookupError, TypeError, RecursionError)
-"""The exceptions raised for manifests with values that no release has."""
 _SHOWN = 120
 
 
@@ -79,7 +77,7 @@ def _compare(folder: Path, path: str, made: Callable[[], bytes], findings: Findi
     )
     try:
         wanted = made()
-    except _RENDERING_FAULTS as error:
+    except RENDERING_FAULTS as error:
         message = f"{path} cannot be generated from {MANIFEST} ({type(error).__name__}: {error})"
         findings.add(fault, message, path)
         return

@@ -3,12 +3,17 @@
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from release.documents import OF_MANIFEST
+import pytest
+
+from release.documents import OF_MANIFEST, card_body
 from release.files import CROISSANT
+from release.manifest import read_manifest
+from release.report.page import write_page
 from release.verify import verify_release
-from schemas.release import DOCUMENTS_VERSION, Manifest
+from schemas.errors import IntegrityError
+from schemas.release import DOCUMENTS_VERSION, Manifest, ReleaseStatistics
 from tests.release.cases import check_on_copies
 from tests.release.forging import reseal
 
@@ -111,16 +116,38 @@ def test_documents_must_match_the_manifest(copy: Path) -> None:
     assert found == {"README.md", "CITATION.cff", "croissant.json"}
 
 
-def test_a_manifest_whose_documents_cannot_be_generated_is_reported(copy: Path) -> None:
-    def with_invalid_histograms(manifest: Manifest) -> Manifest:
-        counted = tuple(
-            one.model_copy(update={"histogram": ((0, -5), (10, 0))})
-            for one in manifest.statistics.granularities
-        )
-        statistics = manifest.statistics.model_copy(update={"granularities": counted})
-        return manifest.model_copy(update={"statistics": statistics})
+def with_invalid_histograms(statistics: ReleaseStatistics) -> dict[str, Any]:
+    counted = (
+        one.model_copy(update={"histogram": ((0, -5), (10, 0))}) for one in statistics.granularities
+    )
+    return {"granularities": tuple(counted)}
 
-    reseal(copy, change=with_invalid_histograms, left=DOCUMENTS)
-    problems = [one for one in verify_release(copy).problems if one.file == "README.md"]
-    assert [one.fault for one in problems] == ["document_differs"]
-    assert "cannot be generated" in problems[0].message
+
+def without_splits(_: ReleaseStatistics) -> dict[str, Any]:
+    return {"splits": ()}
+
+
+def test_a_manifest_whose_documents_cannot_be_generated_is_reported(
+    sound: Path, tmp_path: Path
+) -> None:
+    def check(copy: Path, values: Callable[[ReleaseStatistics], dict[str, Any]]) -> None:
+        def change(manifest: Manifest) -> Manifest:
+            statistics = manifest.statistics
+            statistics = statistics.model_copy(update=values(statistics))
+            return manifest.model_copy(update={"statistics": statistics})
+
+        reseal(copy, change=change, left=DOCUMENTS)
+        problems = [one for one in verify_release(copy).problems if one.file == "README.md"]
+        assert [one.fault for one in problems] == ["document_differs"]
+        assert "cannot be generated" in problems[0].message
+        with pytest.raises(IntegrityError, match="values that no release has"):
+            card_body(read_manifest(copy))
+
+    check_on_copies(sound, tmp_path, (with_invalid_histograms, without_splits), check)
+
+
+def test_a_manifest_whose_report_cannot_be_rendered_is_refused(sound: Path, tmp_path: Path) -> None:
+    manifest = read_manifest(sound)
+    models = (manifest.models[0].model_copy(update={"cost": "abc"}), *manifest.models[1:])
+    with pytest.raises(IntegrityError, match="values that no release has"):
+        write_page(tmp_path, manifest.model_copy(update={"models": models}), None)
