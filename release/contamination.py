@@ -140,6 +140,8 @@ def look_at(data: bytes) -> Look:
 
 def look_at_file(path: Path) -> Look:
     """Like `look_at`, for a file; the digest is empty if it cannot be read."""
+    if path.exists() and not path.is_file():  # a pipe, which reading might never end of
+        return Look("", None, "is not a file")
     try:
         data = path.read_bytes()
     except OSError as error:

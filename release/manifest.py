@@ -59,8 +59,8 @@ class FileEntry(Record):
     @field_validator("path")
     @classmethod
     def _stays_below(cls, path: str) -> str:
-        if not stays_below(path):
-            raise ValueError("a path must stay below the folder of the release")
+        if not stays_below(path) or "\0" in path:
+            raise ValueError("a path must name a file below the folder of the release")
         return path
 
     def file(self) -> ReleasedFile:

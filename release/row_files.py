@@ -34,8 +34,10 @@ from release.rows import (
     SPLITS,
     Column,
     ReleaseRow,
+    RowFaults,
     RowForm,
     columns_of,
+    number_in,
     published_row,
     translated,
 )
@@ -350,7 +352,7 @@ def find_row(
                 f"{folder}: files with rows are missing, {name} among them; {ADVICE}"
             )
         raise UsageError(f"{folder} has no {name}: it holds {count:,} rows")
-    if missing := [column for column in columns if row.get(column) is None]:
+    if missing := [column for column in columns if _is_incomplete(row[column])]:
         raise IntegrityError(f"the rows of {folder} hold no {', '.join(missing)}; {ADVICE}")
     if file_path not in (None, row["file_path"]):
         raise UsageError(
@@ -359,10 +361,14 @@ def find_row(
     return row
 
 
+def _is_incomplete(value: Any) -> bool:
+    return value is None or (isinstance(value, list) and None in value)
+
+
 def _read_row(folder: Path, number: int, columns: list[str]) -> dict[str, Any] | None:
     names = (f"data/{path.name}" for path in (folder / "data").glob("*.parquet"))
     for shard in shards_among(names):
-        with opened_parquet(folder / shard) as file:
+        with _opened(folder / shard) as file:
             for group in range(file.num_row_groups):
                 count = file.metadata.row_group(group).num_rows
                 if number <= count:
@@ -429,13 +435,21 @@ class ListedRelease:
         """The rows of all splits, or of one, without images, few at a time; `of` converts each.
 
         Raises:
-            IntegrityError: if they cannot be read or converted.
+            IntegrityError: if they cannot be read or converted, or have a fault (`RowFaults`).
         """
         for shard in self.shards(split):
             try:
-                yield from map(of, read_parquet_rows(self.folder / shard, columns=BESIDE_IMAGES))
+                yield from map(of, self._sound_rows(shard))
             except (ValueError, TypeError, KeyError) as error:
                 raise self._wrong(f"{shard}: {error}") from error
+
+    def _sound_rows(self, shard: str) -> Iterator[dict[str, Any]]:
+        faults = RowFaults(shard, frozenset(one.name for one in self.manifest.sources))
+        rows = read_parquet_rows(self.folder / shard, columns=BESIDE_IMAGES)
+        for place, row in enumerate(rows, 1):
+            if fault := faults.first(number_in(row["file_path"]), row):
+                raise ValueError(f"its row {place} {fault}")
+            yield row
 
     def _wrong(self, what: str) -> IntegrityError:
         return IntegrityError(f"{self.folder}: {what}; {ADVICE}")

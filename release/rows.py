@@ -6,6 +6,7 @@ from collections.abc import Container, Iterable, Iterator, Mapping
 from functools import lru_cache
 from importlib.resources import files
 from itertools import starmap
+from math import isfinite
 from typing import Any, Literal, NamedTuple, get_args
 
 from schemas.base import Box, Split
@@ -408,18 +409,21 @@ class RowFaults:
         self._sources = sources
         self._tiers = tiers
 
-    def first(self, number: int, columns: Mapping[str, Any]) -> str | None:
+    def first(self, number: int | None, columns: Mapping[str, Any]) -> str | None:
         """The first fault of the row with this number, phrased to follow "row 12", or None."""
         return next((what for _, what in self.all(number, columns)), None)
 
-    def all(self, number: int, columns: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-        """All faults of a row, given all columns but the image: code, and words."""
+    def all(self, number: int | None, columns: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+        """All faults of a row, given all columns but the image: code, and words.
+
+        Without a `number`, the name of its image is a fault.
+        """
         absent = {name for name, value in columns.items() if value is None} - _MAY_BE_ABSENT
         if absent:
             yield "row_malformed", f"has no {', '.join(sorted(absent))}"
             return
-        if number_in(columns["file_path"]) != number:
-            wanted = f"expected 'images/{number}.jpg'"
+        if number is None or number_in(columns["file_path"]) != number:
+            wanted = f"expected 'images/{number or 'NUMBER'}.jpg'"
             yield "row_unnumbered", f"calls its image {shown(columns['file_path'])}; {wanted}"
         if columns["split"] != self._split:
             yield "split_wrong", f"says it is in the split {shown(columns['split'])}"
@@ -459,6 +463,8 @@ def _faults_of_structs(columns: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     translations = columns.get("translations") or ()
     if crop and None in (*crop.values(), *(crop["box_xyxy"] or ())):
         yield "row_malformed", "has a crop that is not complete"
+    elif crop and not all(map(isfinite, (crop["time_seconds"], crop["score"], *crop["box_xyxy"]))):
+        yield "row_malformed", "has a crop with a number that is not finite"
     if contrast and any(value is None for name, value in contrast.items() if name != "method"):
         yield "contrast_wrong", "has a contrast that is not complete"
     elif contrast and not (contrast["anchor"] and contrast["anchor_entity_id"]):

@@ -214,7 +214,7 @@ def test_a_manifest_cannot_list_files_outside_the_folder(copy: Path) -> None:
     (copy.parent / "secret.txt").write_text("secret")
     edit_manifest(copy, lambda m: m["files"][0].update(path="../secret.txt"))
     problems = verify_release(copy).problems
-    assert "a path must stay below the folder of the release" in problems[0].message
+    assert "a path must name a file below the folder of the release" in problems[0].message
 
 
 def test_a_missing_folder_is_a_usage_error(tmp_path: Path) -> None:

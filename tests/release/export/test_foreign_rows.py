@@ -154,6 +154,13 @@ def test_valid_rows_have_no_faults(releases: Releases, subtests: pytest.Subtests
                 assert faults.first(number, without_image(row)) is None
 
 
+def test_numbers_that_are_not_finite_are_faults(releases: Releases) -> None:
+    row = truth(releases["street"])[0]
+    faults = RowFaults(f"data/{row['split']}-x", frozenset([row["source"]]))
+    row["crop"]["score"] = float("nan")
+    assert faults.first(1, without_image(row)) == "has a crop with a number that is not finite"
+
+
 def test_missing_values_inside_a_column_are_faults(releases: Releases) -> None:
     cases: list[tuple[str, str, str | None]] = [
         ("street", "crop", "video"),
@@ -185,7 +192,8 @@ def test_impossible_paths_are_refused_even_without_verification(
         files.sort(key=lambda file: file.path)
         text = manifest_text(named(manifest, files), files)
         (folder / MANIFEST).write_bytes(b"".join(text))
-        with pytest.raises(IntegrityError, match=r"'images/.*' (cannot be read|is not a folder)"):
+        wanted = r"'images/.*' (cannot be read|is not a folder)|must name a file below the folder"
+        with pytest.raises(IntegrityError, match=wanted):
             export_release(folder, FORMATS["published"], tmp_path / "out", verify=False)
         held = {f"release/{name}" for name in content_of(folder)}
         assert content_of(tmp_path).keys() == held, path
