@@ -8,7 +8,6 @@ from typing import Any
 
 from release.changes import Difference
 from release.diff import compare_releases
-from release.notices_files import read_mark
 from release.report.charts import THUMBNAIL_PX, smaller
 from release.rows import number_in
 
@@ -33,18 +32,19 @@ _TITLES = {
 """The kinds of rows that are shown; withdrawn rows are counted, but not shown again."""
 
 
-def shown_difference(previous: Path, folder: Path, report: Path) -> dict[str, Any]:
+def shown_difference(
+    previous: Path, folder: Path, report: Path, *, examples: bool = True
+) -> dict[str, Any]:
     """Compare the release in `folder` with the one in `previous`, for `difference.html.j2`.
 
-    Pictures of rows in the previous release are written below `report`. Rows are not shown if
-    anything was withdrawn from one of the releases.
+    With `examples`, rows are shown; pictures of rows in the previous release are written below
+    `report`.
 
     Raises:
         UsageError: if one of the folders is not a release.
         IntegrityError: if one of them is damaged or was changed.
     """
-    marked = read_mark(previous) or read_mark(folder)
-    found = compare_releases(previous, folder, examples=0 if marked else _EXAMPLES)
+    found = compare_releases(previous, folder, examples=_EXAMPLES if examples else 0)
     telling = [one for one in found.metadata if not _follows_from_rows(one.field)]
     return {
         "found": found,

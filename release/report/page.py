@@ -25,7 +25,7 @@ from release.report.charts import HEIGHT, THUMBNAILS, WIDTH, Histogram, histogra
 from release.report.differences import shown_value, word_spans
 from release.rows import number_in
 from release.statistics import HISTOGRAM_STEP
-from schemas.base import Count, DatasetName, HexSha256, Record, Version
+from schemas.base import Count, DatasetName, EntityId, HexSha256, Record, Version
 from schemas.errors import UsageError
 from schemas.pages import page_environment
 from schemas.release import Manifest, ModelUse, ReleaseAbout, ReleaseStatistics
@@ -48,6 +48,7 @@ class ReportRecord(Record):
         rows: the number of rows.
         lineage: whether it shows the lineage of rows.
         withdrawn: the number of rows that are hidden in whole or in part because of withdrawals.
+        withheld: the digest of the entities withdrawn from both releases; None if there are none.
     """
 
     schema_version: Literal[1] = 1
@@ -61,6 +62,7 @@ class ReportRecord(Record):
     rows: Count
     lineage: bool
     withdrawn: Count = 0
+    withheld: EntityId | None = None
 
 
 def write_record(folder: Path, record: ReportRecord) -> None:
@@ -83,7 +85,8 @@ def is_there(out: Path, wanted: ReportRecord) -> bool:
         return found is not None
     raise UsageError(
         f"{out} is another report: of {found.dataset} {found.version} ({found.release[:12]}), "
-        f"or made with other options; remove it or choose a folder that does not exist"
+        f"or made with other options or before a withdrawal; remove it or choose a folder that "
+        f"does not exist"
     )
 
 

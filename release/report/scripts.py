@@ -175,12 +175,21 @@ def index_words(row: dict[str, Any], texts: Iterable[str]) -> Iterator[str]:
 _SUMMARY_CHARACTERS = 160
 
 
-def lineage_page(lineage: ReleasedLineage, rows: Sequence[Sequence[str]]) -> dict[str, Any]:
-    """The lineage of rows, given the entities of each."""
+def lineage_page(
+    lineage: ReleasedLineage, gone: frozenset[str], rows: Sequence[Sequence[str]]
+) -> dict[str, Any]:
+    """The lineage of rows, given the entities of each.
+
+    Rows with an ancestor that is `gone`, as a similar image may have, are shown without lineage.
+    """
     wanted = list(dict.fromkeys(one for row in rows for one in row))
     if not wanted:
         return {"rows": rows, "entities": [], "activities": [], "agents": []}
     traced = lineage.trace_page(wanted)
+    if not gone.isdisjoint(traced.entities):
+        is_kept = (row and gone.isdisjoint(lineage.trace_page(row).entities) for row in rows)
+        left = [row if kept else () for row, kept in zip(rows, is_kept, strict=True)]
+        return lineage_page(lineage, gone, left)
     entities, activities, agents = (
         {id_: place for place, id_ in enumerate(many)}
         for many in (traced.entities, traced.activities, traced.agents)

@@ -3,9 +3,11 @@
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from release.diff import Withdrawn
 from release.export.formats import ExportedRow, ReleaseSource
 from release.files import Progress, Workspace, refuse_within, workspace_for
 from release.lineage import ENTITIES
@@ -26,6 +28,7 @@ from release.report.scripts import (
     write_script,
 )
 from release.rows import CAPTION_COLUMNS, COARSE_COLUMNS, text_entity_ids
+from schemas.base import digest_of
 from schemas.processes import ordered_map
 from schemas.withdrawal import WithdrawalNotice, WithdrawnRow
 
@@ -111,9 +114,14 @@ def write_report(
     """
     folder, out = folder.absolute(), out.absolute()
     source = ReleaseSource(folder, on_progress)
+    notices = tuple(notices)
     known = known_of(source.manifest.id, folder, notices)
     withdrawn = {one.number: one for one in affected_rows(known)}
     record = _record(source, out, previous, previews, len(withdrawn))
+    earlier = known_of(record.previous, previous, notices) if record.previous else ()
+    gone = frozenset(chain.from_iterable(Withdrawn.of((*known, *earlier))))
+    if gone:
+        record = record.model_copy(update={"withheld": digest_of(*sorted(gone))})
     for release in (folder, previous):
         if release is not None:
             refuse_within(release, out)
@@ -123,7 +131,7 @@ def write_report(
         source.verify()
     with workspace_for(out) as workspace:
         sentence = withdrawn_sentence(known, record.rows) if withdrawn else ""
-        unreadable = _write(source, record, previous, workspace, withdrawn, sentence)
+        unreadable = _write(source, record, previous, workspace, withdrawn, gone, sentence)
         workspace.publish(out)
     return WrittenReport(record, out, is_new=True, unreadable=unreadable)
 
@@ -158,11 +166,18 @@ def _write(
     previous: Path | None,
     workspace: Workspace,
     withdrawn: Mapping[int, WithdrawnRow],
+    gone: frozenset[str],
     sentence: str,
 ) -> tuple[str, ...]:
-    """Write all files of the report; returns the first images that cannot be decoded."""
+    """Write all files of the report; returns the first images that cannot be decoded.
+
+    `gone` are the entities withdrawn from this release or the previous one; if there are any, no
+    rows that differ are shown.
+    """
     report = workspace.content
-    difference = shown_difference(previous, source.folder, report) if previous else None
+    difference = None
+    if previous is not None:
+        difference = shown_difference(previous, source.folder, report, examples=not gone)
     pictures = PictureFolder(report, record.rows, previews=record.previews)
     columns, index = Columns(), SearchIndex(workspace.home / "words.db")
     details = ScriptWriter(report, "rows", DETAIL_ROWS)
@@ -174,7 +189,8 @@ def _write(
             spool = workspace.home / "lineage"
             spool.mkdir()
             opened = stack.enter_context(open_lineage(source.folder, spool=spool))
-            lineage = ScriptWriter(report, "lineage", DETAIL_ROWS, partial(lineage_page, opened))
+            pack = partial(lineage_page, opened, gone)
+            lineage = ScriptWriter(report, "lineage", DETAIL_ROWS, pack)
         for place, (row, shown) in enumerate(_pictured(source, pictures, withdrawn)):
             is_known = "withdrawn" not in row
             columns.add(row)

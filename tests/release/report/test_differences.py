@@ -1,4 +1,5 @@
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,8 @@ from release.manifest import read_manifest
 from release.report.differences import shown_difference, word_spans
 from release.report.page import write_page
 from release.report.writing import write_report
+from schemas.errors import UsageError
+from tests.release.notice_samples import notice_of
 from tests.release.worlds import SOURCES, Composer, small_world, store_world
 
 
@@ -48,6 +51,22 @@ def test_counts_and_pictures_match_the_difference(
     assert sorted(one.kind for one in found["found"].examples) == ["added", "changed"]
     assert list(found["pictures"].values()) == ["previous/1.jpg"]
     assert (tmp_path / "report" / "previous" / "1.jpg").is_file()
+
+
+def test_rows_withdrawn_since_are_shown_neither_in_the_difference_nor_in_an_old_report(
+    versions: tuple[Path, Path], tmp_path: Path
+) -> None:
+    """The withdrawal is known from given notices only; both folders are unmarked copies."""
+    first, second = versions
+    out, notices = tmp_path / "report", [notice_of(first, 1)]
+    write_report(second, out, previous=first)
+    assert (out / "previous/1.jpg").is_file()
+    with pytest.raises(UsageError, match="before a withdrawal"):
+        write_report(second, out, previous=first, notices=notices)
+    shutil.rmtree(out)
+    assert write_report(second, out, previous=first, notices=notices).is_new
+    assert not (out / "previous").exists()
+    assert not write_report(second, out, previous=first, notices=notices).is_new
 
 
 def test_a_release_has_no_difference_from_itself(

@@ -269,6 +269,8 @@ def assert_nowhere(folder: Path, rows: list[dict[str, Any]]) -> None:
     assert second["captions"] == rows[1]["captions"][1:]
     assert script(written.folder, "tiles/0")[0] == ["withdrawn", 1]
     assert script(written.folder, "lineage/0")["rows"][0] == []
+    traced = {one[1] for one in script(written.folder, "lineage/0")["entities"]}
+    assert traced.isdisjoint((rows[0]["image_entity_id"], rows[1]["caption_entity_ids"][0]))
     everything = b"".join(content_of(written.folder).values()).decode("utf-8", "replace")
     elsewhere = {text for row in rows[2:] for text in row["captions"]} | set(
         rows[1]["captions"][1:]
