@@ -8,6 +8,7 @@ is erased by leaving its hash alone, so that the root and the proofs of all othe
 import io
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -33,6 +34,8 @@ from db.entities import (
 from db.store import Store
 from db.withdrawal_graph import needed_blobs, own_blobs
 from db.work import configurations_of
+from flows.engine.context import RunContext
+from flows.engine.runner import sole_run
 from schemas.base import canonical_json, framed, merkle_levels, sha256_of
 from schemas.errors import IntegrityError, MissingBlobError, UsageError
 from schemas.provenance import PROMOTE, Role, record_hash
@@ -248,7 +251,7 @@ def computed_shards(store: Store, shard: StoredEntity) -> list[StoredEntity]:
 
 
 def erase_withdrawn(
-    store: Store, blobs: BlobStore, entity_ids: Iterable[str], digests: Collection[str]
+    context: RunContext, entity_ids: Iterable[str], digests: Collection[str]
 ) -> int:
     """Erase from all shards what was withdrawn; return the number of records.
 
@@ -257,21 +260,21 @@ def erase_withdrawn(
     """
     ids = list(entity_ids)
     places: dict[str, set[int]] = defaultdict(set)
-    for made_from in configurations_of(store, PROMOTE, ids):
+    for made_from in configurations_of(context.store, PROMOTE, ids):
         imported = made_from["rows"][0]
         places[imported["shard"]].add(imported["row"])
     erased = 0
-    for one in fetch(store, ids).values():
+    for one in fetch(context.store, ids).values():
         if one.kind == Shard.kind:
-            erased += _erase_shard(store, blobs, one)
-    for dataset in datasets_of(store):
-        erased += erase_records(store, blobs, dataset, digests, places)
+            with _sole_erasure(context, one.dataset):
+                erased += _erase_shard(context.store, context.blobs, one)
+    for dataset in datasets_of(context.store):
+        erased += erase_records(context, dataset, digests, places)
     return erased
 
 
 def erase_records(
-    store: Store,
-    blobs: BlobStore,
+    context: RunContext,
     dataset: str,
     digests: Collection[str],
     places: Mapping[str, Collection[int]] = {},
@@ -281,21 +284,26 @@ def erase_records(
     Returns how many records were erased that were not erased before.
 
     Args:
-        store: the store.
-        blobs: the blob store.
+        context: the run.
         dataset: the dataset of the source.
         digests: the digests of withdrawn files.
         places: further places of records, by the id of their shard.
     """
-    erased = 0
-    for shard in imported_shards(store, dataset):
-        try:
-            found = places_of(blobs, shard, digests, erased=True).union(places.get(shard.id, ()))
-        except MissingBlobError:
-            continue  # nothing is left to erase
-        if found:
-            erased += _erase_places(store, blobs, shard, found)
+    store, blobs, erased = context.store, context.blobs, 0
+    with _sole_erasure(context, dataset):
+        for shard in imported_shards(store, dataset):
+            try:
+                found = places_of(blobs, shard, digests, erased=True)
+            except MissingBlobError:
+                continue  # nothing is left to erase
+            if found := found.union(places.get(shard.id, ())):
+                erased += _erase_places(store, blobs, shard, found)
     return erased
+
+
+def _sole_erasure(context: RunContext, dataset: str) -> AbstractContextManager[None]:
+    """Prevent other runs from erasing in the same shards, whose files are written as a whole."""
+    return sole_run(context, dataset, "shards")
 
 
 def _erase_shard(store: Store, blobs: BlobStore, shard: StoredEntity) -> int:

@@ -123,7 +123,7 @@ def import_shards(context: RunContext, spec: SourceSpec, size: int = RECORDS) ->
 def _erase_late(context: RunContext, dataset: str) -> None:
     """Erase records that were withdrawn while shards were made of them."""
     if refused := refused_files(context.store):
-        erase_records(context.store, context.blobs, dataset, refused.keys())
+        erase_records(context, dataset, refused.keys())
 
 
 def _indexed(result: WorkResult) -> ShardRow:

@@ -223,8 +223,7 @@ class _Work:
     def _erase_in_shards(self) -> Details:
         """Erase the records of shards that entities were made of, and those with erased files."""
         digests = set(self._digests())
-        blobs = self._context.blobs
-        return {"records": erase_withdrawn(self._store, blobs, self._entities(), digests)}
+        return {"records": erase_withdrawn(self._context, self._entities(), digests)}
 
     def _erase(self) -> Details:
         """Erase files, except those that an entity needs that is not withdrawn."""

@@ -4,8 +4,11 @@ import json
 import re
 import shutil
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from threading import Barrier, BrokenBarrierError
 from typing import Any
 
 import pyarrow.parquet as pq
@@ -339,7 +342,7 @@ def test_a_search_for_near_duplicates_ends_if_records_are_withdrawn_meanwhile(
 
     def read_late(blobs: BlobStore, shard: StoredEntity) -> list[ShardRow]:
         if shard.group == ShardEmbedding.step:
-            erase_records(run.store, run.blobs, NAME, digests)
+            erase_records(run, NAME, digests)
         return read_shard(blobs, shard)
 
     monkeypatch.setattr(steps, "read_shard", read_late)
@@ -347,6 +350,25 @@ def test_a_search_for_near_duplicates_ends_if_records_are_withdrawn_meanwhile(
         find_shard_duplicates(run, NAME, PROFILE.captioning.near_duplicates)
     monkeypatch.undo()
     find_shard_duplicates(run, NAME, PROFILE.captioning.near_duplicates)
+
+
+def test_records_of_one_shard_are_erased_by_several_runs_at_once(
+    run: RunContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, both_read = BlobStore.put_shard, Barrier(2)
+
+    def put_late(blobs: BlobStore, root: str, data: bytes) -> None:
+        with suppress(BrokenBarrierError):  # one at a time
+            both_read.wait(0.5)
+        real(blobs, root, data)
+
+    monkeypatch.setattr(BlobStore, "put_shard", put_late)
+    digests = [one.digests for one in rows_of(run, "import_source")[1:3]]
+    with ThreadPoolExecutor() as pool:
+        erased = list(pool.map(lambda digest: erase_records(run, NAME, digest), digests))
+    assert erased == [1, 1]
+    for step in ("import_source", "rewrite"):
+        assert [row.number for row in rows_of(run, step) if row.erased] == [1, 2]
 
 
 def test_a_damaged_shard_is_a_one_line_error(run: RunContext) -> None:
