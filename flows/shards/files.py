@@ -43,6 +43,8 @@ from schemas.records import Rejection, Shard
 
 RECORDS = 10_000
 IMPORT = "import_source"
+IMPORT_STAGE = "import_shards"
+IMPORT_VERSION = "1"
 DUPLICATES = "near_duplicates"
 _SCHEMA = pa.schema(
     {

@@ -6,18 +6,21 @@ them finds the answers. The activity that made the entities names shards, rows a
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from typing import Any
 
 from db.calls import record_call
 from db.entities import NewEntity, StoredEntity, WorkResult, datasets_of, fetch, find
 from db.withdrawal_graph import image_with
 from db.withdrawals import refused_files
-from db.work import commit_chunk, configurations_of, register_plan, worked_inputs
+from db.work import commit_chunk, configurations_of, register_plan, stream_mark, worked_inputs
 from flows.engine.context import RunContext
 from flows.engine.importing import WITHDRAWN, open_source
 from flows.engine.report import StageReport
 from flows.engine.sampling import SampleSettings, sample_identities
 from flows.shards.files import (
     DUPLICATES,
+    IMPORT_STAGE,
+    IMPORT_VERSION,
     RecordResult,
     ShardRow,
     computed_shards,
@@ -42,7 +45,8 @@ def promote_drawn(
     """Promote the records that `draw_sample` would draw from `spec` if all were entities.
 
     Raises:
-        ConfigurationError: the annotation file is not the one in the shards.
+        ConfigurationError: the annotation file is not the one in the shards, or its import is not
+            complete.
         IntegrityError: a shard is missing or damaged.
     """
     source = open_source(context, spec).entity
@@ -51,6 +55,14 @@ def promote_drawn(
         raise ConfigurationError(
             f"the shards of {spec.name!r} were made from another version of {spec.annotations}; "
             f"import it again with: loupe import --shards"
+        )
+    plan_id = register_plan(
+        context.store, IMPORT_STAGE, IMPORT_VERSION, _import_of(context, shards)
+    )
+    if not stream_mark(context.store, plan_id).seq:
+        raise ConfigurationError(
+            f"the import of {spec.name!r} into shards is not complete; finish it with: loupe "
+            f"import --shards"
         )
     refused = refused_files(context.store).keys()
     gone = {one.id for one in find(context.store, spec.name, Image.kind, states=("withdrawn",))}
@@ -66,6 +78,11 @@ def promote_drawn(
         pool = {name: pool[name] for name in drawn}  # the others cannot be drawn any more
     numbers = [pool[name][image] for name, images in drawn.items() for image in images]
     return source, promote_records(context, spec.name, numbers, source.id)
+
+
+def _import_of(context: RunContext, shards: Iterable[StoredEntity]) -> dict[str, Any]:
+    """Return the configuration of the import that made the newest of these shards."""
+    return configurations_of(context.store, IMPORT_STAGE, [max(shards).id])[0]
 
 
 def _duplicates(context: RunContext, shard: StoredEntity) -> set[int]:
@@ -148,7 +165,7 @@ def promote_records(
         one.record(Shard).number: one
         for one in sorted(imported_shards(context.store, dataset, source_id))
     }
-    size = shards[0].record(Shard).records if shards else 1
+    size = _import_of(context, shards.values())["records"] if shards else 1
     by_shard: dict[int, list[int]] = defaultdict(list)
     for number in sorted(set(numbers)):
         shard = shards.get(number // size)

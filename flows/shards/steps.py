@@ -27,6 +27,8 @@ from flows.engine.runner import Stage, run_stage, run_stream
 from flows.shards.files import (
     DUPLICATES,
     IMPORT,
+    IMPORT_STAGE,
+    IMPORT_VERSION,
     RECORDS,
     RecordResult,
     ShardRow,
@@ -92,8 +94,8 @@ def import_shards(context: RunContext, spec: SourceSpec, size: int = RECORDS) ->
     """
     source = open_source(context, spec)
     stage = Stage(
-        name="import_shards",
-        version=VERSION,
+        name=IMPORT_STAGE,
+        version=IMPORT_VERSION,
         dataset=spec.name,
         configuration={**source.configuration, "records": size},
         chunk_size=1,

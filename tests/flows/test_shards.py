@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from threading import Barrier, BrokenBarrierError
+from threading import Barrier, BrokenBarrierError, Event
 from typing import Any
 
 import pyarrow.parquet as pq
@@ -17,7 +17,7 @@ import pytest
 from annotate.backend import Desks
 from db.blobs import SHARD, BlobStore
 from db.calls import cost_rows
-from db.entities import AgentRef, StoredEntity, fetch, find
+from db.entities import AgentRef, NewEntity, StoredEntity, fetch, find
 from db.lineage import trace
 from db.withdrawal_graph import WithdrawalTarget
 from flows.engine.contamination import fingerprint_images, fingerprints_of
@@ -65,7 +65,7 @@ from retrieval.similarity.near_duplicates import find_near_duplicates
 from schemas.base import sha256_of
 from schemas.build import SourceSpec, UFine3CBuild
 from schemas.embedding import BuiltinEmbedder
-from schemas.errors import IntegrityError, ModelError, UsageError
+from schemas.errors import ConfigurationError, IntegrityError, ModelError, UsageError
 from schemas.provenance import PROMOTE, Promotion
 from schemas.records import Caption, Granularity, Image, Rewrite, Shard
 from tests.flows.homes import contents_of
@@ -276,6 +276,32 @@ def test_a_run_killed_before_its_commit_leaves_nothing_to_repair(
     files = {path.stem for path in Path(run.blobs.url).glob("shards/*/*.parquet")}
     assert files == {one.root for one in shards}
     assert again.kept == again.images - 1
+
+
+def test_an_import_that_was_killed_is_finished_before_a_build(
+    home_run: RunContext, spec: SourceSpec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, second_is_stored = steps.store_shard, Event()
+
+    def killed(*args: Any) -> NewEntity:
+        if args[3] == 0 and second_is_stored.wait(60):
+            raise ModelError("it ended")
+        shard = real(*args)
+        second_is_stored.set()
+        return shard
+
+    monkeypatch.setattr(steps, "store_shard", killed)
+    monkeypatch.setattr(steps, "usual_workers", lambda: 2)
+    with pytest.raises(ModelError, match="it ended"):
+        import_shards(home_run, spec, SIZE)
+    with pytest.raises(ConfigurationError, match="'people' into shards is not complete; finish"):
+        build(home_run, spec)
+    with pytest.raises(UsageError, match="have no record 3"):
+        promote_records(home_run, NAME, [3])
+    assert promote_records(home_run, NAME, [23]).done == 1
+    monkeypatch.undo()
+    import_shards(home_run, spec, SIZE)
+    assert promote_records(home_run, NAME, [3, 23]).finished == 1
 
 
 def test_near_duplicates_and_embeddings_equal_those_of_entities(
