@@ -377,29 +377,31 @@ def result_without_value(number: int, stage: str, found: Unparsable) -> StageRes
     return WorkResult.rejected(number, stage, failure.reason, failure.detail, raw=raw)
 
 
-def require_answers(model: ModelRef, report: StageReport) -> None:
-    """Stop the run if a model left inputs without an answer.
+def require_answers(
+    model: ModelRef, report: StageReport, stored: str = "the answers received are stored"
+) -> None:
+    """Stop the run if a model left inputs without an answer; `stored` says what is kept.
 
     Raises:
-        ModelError: it left some; the answers received are stored.
+        ModelError: it left some.
     """
-    if error := left_unanswered(model, report):
+    if error := left_unanswered(model, report, stored):
         raise error
 
 
-def left_unanswered(model: ModelRef, report: StageReport) -> ModelError | None:
+def left_unanswered(
+    model: ModelRef, report: StageReport, stored: str = "the answers received are stored"
+) -> ModelError | None:
     """Return the error to raise if a model left inputs without an answer, otherwise None.
 
-    The message contains the last message of each reason and what to do: run again, or change the
-    settings.
+    The message contains the last message of each reason, what is stored and what to do: run again,
+    or change the settings.
     """
     if not report.deferred:
         return None
     is_wrong = any(reason in report.deferred for reason in _SETTINGS_ARE_WRONG)
     helps = "fix the settings and run again" if is_wrong else "run again when it answers"
-    return ModelError(
-        f"{model} did not answer {report.why_left}; the answers received are stored, {helps}"
-    )
+    return ModelError(f"{model} did not answer {report.why_left}; {stored}, {helps}")
 
 
 def refuse_unusable_models(

@@ -53,7 +53,7 @@ from retrieval.similarity.near_duplicates import (
 )
 from schemas.base import digest_of
 from schemas.build import SourceSpec
-from schemas.chat import ChatAnswer, ChatFailure, ChatOutcome, ChatRequest
+from schemas.chat import ChatAnswer, ChatOutcome, ChatRequest
 from schemas.embedding import (
     BuiltinEmbedder,
     BuiltinStillsEmbedder,
@@ -304,12 +304,13 @@ class ShardRewriting(ShardStep):
                 results = step_results(model, step, list(enumerate(captions)))
             report = StageReport("rewrite")
             report.add(results)
-            require_answers(spec.ref, report)
+            require_answers(spec.ref, report, "nothing of this shard is stored")
             complete = (one for one in results if isinstance(one, WorkResult))
             for caption, result in zip(captions, complete, strict=True):
-                call = model.calls[caption.record(Caption).text]
                 made = found[caption.seq].add(result)
-                found[caption.seq] = made._replace(calls=(*made.calls, call))
+                if call := model.calls.get(caption.record(Caption).text):
+                    made = made._replace(calls=(*made.calls, call))
+                found[caption.seq] = made
                 for one in result.entities:
                     rewrites.append(_stored(one, len(rewrites)))
                     sources.append(caption)
@@ -339,7 +340,7 @@ def _group_of(entity: StoredEntity) -> str:
 class _ShardModel:
     """A model whose calls are kept by subject, to be stored with a shard; equal ones once.
 
-    There is one request per subject.
+    There is one request per subject. Failures without cost are not kept.
     """
 
     def __init__(self, spec: ChatModelSpec, dataset: str) -> None:
@@ -374,7 +375,7 @@ class _ShardModel:
             if isinstance(outcome, ChatAnswer):  # equal answers are stored equally
                 outcome = outcome.model_copy(update={"seconds": 0.0})
             outcomes[request.subject] = outcome
-            if not (isinstance(outcome, ChatFailure) and outcome.retriable):
+            if isinstance(outcome, ChatAnswer) or outcome.is_paid:
                 call = self.key(request), self._model.ref, self._model.parameters, request, outcome
                 self.calls[request.subject] = NewCall(*call, self._dataset, None, None)
             yield position, outcome

@@ -66,6 +66,7 @@ from schemas.base import sha256_of
 from schemas.build import SourceSpec, UFine3CBuild
 from schemas.embedding import BuiltinEmbedder
 from schemas.errors import ConfigurationError, IntegrityError, ModelError, UsageError
+from schemas.profile import OpenAIChat, Prices
 from schemas.provenance import PROMOTE, Promotion
 from schemas.records import Caption, Granularity, Image, Rewrite, Shard
 from tests.flows.homes import contents_of
@@ -73,6 +74,7 @@ from tests.flows.runs import copied_run, new_run
 from tests.flows.test_evaluation_contrasts import built as contrasts_released
 from tests.flows.worlds import write_people
 from tests.release.lineage_worlds import lineage_problems
+from tests.servers.counting_server import counting_server
 
 NAME, SIZE, BUILT = "people", 20, "built"
 PROFILE = load_profile("builtin")
@@ -302,6 +304,35 @@ def test_an_import_that_was_killed_is_finished_before_a_build(
     monkeypatch.undo()
     import_shards(home_run, spec, SIZE)
     assert promote_records(home_run, NAME, [3, 23]).finished == 1
+
+
+def test_refusals_of_every_request_store_no_shard_and_a_single_one_no_call(run: RunContext) -> None:
+    with counting_server() as server:
+        model = OpenAIChat(
+            provider="openai",
+            name="counting",
+            revision="1",
+            base_url=server.base_url,
+            prices=Prices(input_per_million=0, output_per_million=0),
+        )
+        rewrite = PROFILE.rewrite.model_copy(update={"models": (model,)})
+        profile = PROFILE.model_copy(update={"rewrite": rewrite})
+        server.refuse = lambda _: "no such parameter"
+        refused = r"misconfigured: .*no such parameter.*; nothing of this shard is stored, fix the"
+        with pytest.raises(ModelError, match=refused):
+            rewrite_shards(run, NAME, profile)
+        first = RecordResult.of(rows_of(run, "import_source")[0])
+        text = json.loads(first.entities[-1].payload)["text"]
+        server.refuse = lambda body: "no" if text in str(body["messages"]) else None
+        rewrite_shards(run, NAME, profile)
+    rejected = {
+        (row.number, one.reason)
+        for row in rows_of(run, "rewrite")
+        for one in RecordResult.of(row).rejections
+    }
+    assert (0, "refused_request") in rejected
+    promote_records(run, NAME, [0])
+    assert sum(one.failed for one in cost_rows(run.store, NAME)) == 0
 
 
 def test_near_duplicates_and_embeddings_equal_those_of_entities(
