@@ -66,6 +66,7 @@ from schemas.profile import (
     BuiltinRewriter,
     ChatModelSpec,
     FaithfulnessSettings,
+    OpenAIChat,
     Profile,
     RewriteSettings,
     TransformersChat,
@@ -231,17 +232,17 @@ def rewrite_shards(context: RunContext, dataset: str, profile: Profile) -> Stage
     The rewrites are those that `rewrite_captions` and `check_rewrites` would store for the source.
 
     Raises:
-        ConfigurationError: a model charges for its answers.
+        ConfigurationError: a model charges for its answers, or may.
         ModelError: a model is unavailable; run again when it answers.
         UsageError, IntegrityError: see `run_step`.
     """
     settings = profile.rewrite
     for spec in settings.models:
-        if spec.prices and (spec.prices.input_per_million or spec.prices.output_per_million):
+        if _may_charge(spec):
             raise ConfigurationError(
-                f"{spec.ref} charges for its answers, which are stored when a whole shard is "
-                f"rewritten, so that a killed run would pay again; rewrite record by record with "
-                f"`loupe run`, or remove its prices from the profile"
+                f"{spec.ref} charges for its answers or has no prices in the profile. Answers are "
+                f"stored when a whole shard is rewritten, so that a killed run would pay again: "
+                f"rewrite record by record with `loupe run`, or set both prices to 0 if it is free"
             )
     prompts = tuple(
         DatasetModel(context, dataset, spec).store_prompt(prompt_of(spec, settings)).id
@@ -250,6 +251,13 @@ def rewrite_shards(context: RunContext, dataset: str, profile: Profile) -> Stage
     step = ShardRewriting(context.blobs.url, dataset, settings, profile.faithfulness, prompts)
     local = any(isinstance(one, VllmChat | TransformersChat) for one in settings.models)
     return run_step(context, dataset, step, local=local)
+
+
+def _may_charge(spec: ChatModelSpec) -> bool:
+    """Return whether a model may charge for its answers: not if Loupe says how to start it."""
+    if spec.prices:
+        return bool(spec.prices.input_per_million or spec.prices.output_per_million)
+    return isinstance(spec, OpenAIChat) and spec.launch is None
 
 
 @dataclass(frozen=True)

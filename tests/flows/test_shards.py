@@ -66,7 +66,7 @@ from schemas.base import sha256_of
 from schemas.build import SourceSpec, UFine3CBuild
 from schemas.embedding import BuiltinEmbedder
 from schemas.errors import ConfigurationError, IntegrityError, ModelError, UsageError
-from schemas.profile import OpenAIChat, Prices
+from schemas.profile import Launch, OpenAIChat, Prices, Profile
 from schemas.provenance import PROMOTE, Promotion
 from schemas.records import Caption, Granularity, Image, Rewrite, Shard
 from tests.flows.homes import contents_of
@@ -306,25 +306,29 @@ def test_an_import_that_was_killed_is_finished_before_a_build(
     assert promote_records(home_run, NAME, [3, 23]).finished == 1
 
 
-def test_refusals_of_every_request_store_no_shard_and_a_single_one_no_call(run: RunContext) -> None:
+def rewritten_by(model: OpenAIChat, **values: Any) -> Profile:
+    changed = model.model_copy(update=values)
+    rewrite = PROFILE.rewrite.model_copy(update={"models": (changed,)})
+    return PROFILE.model_copy(update={"rewrite": rewrite})
+
+
+def test_rewriting_needs_models_without_charge_that_answer(run: RunContext) -> None:
     with counting_server() as server:
         model = OpenAIChat(
-            provider="openai",
-            name="counting",
-            revision="1",
-            base_url=server.base_url,
-            prices=Prices(input_per_million=0, output_per_million=0),
+            provider="openai", name="counting", revision="1", base_url=server.base_url
         )
-        rewrite = PROFILE.rewrite.model_copy(update={"models": (model,)})
-        profile = PROFILE.model_copy(update={"rewrite": rewrite})
+        priced, free = (Prices(input_per_million=0, output_per_million=one) for one in (1, 0))
+        for prices in (None, priced):
+            with pytest.raises(ConfigurationError, match=r"^counting@1 charges for its answers or"):
+                rewrite_shards(run, NAME, rewritten_by(model, prices=prices))
         server.refuse = lambda _: "no such parameter"
         refused = r"misconfigured: .*no such parameter.*; nothing of this shard is stored, fix the"
         with pytest.raises(ModelError, match=refused):
-            rewrite_shards(run, NAME, profile)
+            rewrite_shards(run, NAME, rewritten_by(model, prices=free))
         first = RecordResult.of(rows_of(run, "import_source")[0])
         text = json.loads(first.entities[-1].payload)["text"]
         server.refuse = lambda body: "no" if text in str(body["messages"]) else None
-        rewrite_shards(run, NAME, profile)
+        rewrite_shards(run, NAME, rewritten_by(model, launch=Launch(architecture="any")))
     rejected = {
         (row.number, one.reason)
         for row in rows_of(run, "rewrite")
@@ -332,7 +336,7 @@ def test_refusals_of_every_request_store_no_shard_and_a_single_one_no_call(run: 
     }
     assert (0, "refused_request") in rejected
     promote_records(run, NAME, [0])
-    assert sum(one.failed for one in cost_rows(run.store, NAME)) == 0
+    assert sum(one.failed for one in cost_rows(run.store, NAME)) == 0  # it can be asked again
 
 
 def test_near_duplicates_and_embeddings_equal_those_of_entities(
