@@ -51,7 +51,7 @@ from retrieval.similarity.near_duplicates import (
     collect,
     near_duplicates_among,
 )
-from schemas.base import digest_of
+from schemas.base import canonical_json, digest_of
 from schemas.build import SourceSpec
 from schemas.chat import ChatAnswer, ChatOutcome, ChatRequest
 from schemas.embedding import (
@@ -494,7 +494,8 @@ def find_shard_duplicates(
 ) -> NearDuplicateReport:
     """Find near-duplicates among all images of a source's shards; one of each content is kept.
 
-    Embeddings are compared if all shards have them. Spectra and embeddings are in temporary files.
+    Embeddings are compared if all shards have them: those of the newest model that embedded all.
+    Spectra and embeddings are in temporary files.
 
     Raises:
         UsageError: a shard has no fingerprints, shards were embedded with different models, or
@@ -512,13 +513,14 @@ def find_shard_duplicates(
             raise UsageError(f"shard {number} of {dataset!r} has no fingerprints")
     embedded = all(ShardEmbedding.step in steps for _, steps in sources)
     if embedded:
-        ids = [steps[ShardEmbedding.step].id for _, steps in sources]
-        models = configurations_of(context.store, f"{ShardEmbedding.step}_shards", ids)
-        if any(one != models[0] for one in models):
+        by_shard = _embedded(context, [shard for shard, _ in sources])
+        if not by_shard:
             raise UsageError(
                 f"the shards of {dataset!r} were embedded with different models; embed all of them "
                 f"with one: loupe shards embed {dataset}"
             )
+        for shard, steps in sources:
+            steps[ShardEmbedding.step] = by_shard[shard.id]
     used = (ShardFingerprints.step, *((ShardEmbedding.step,) if embedded else ()))
     roots = [steps[name].record(Shard).root for _, steps in sources for name in used]
     known: set[str] = set()
@@ -560,3 +562,15 @@ def find_shard_duplicates(
     step = ShardDuplicates(context.blobs.url, among, kept)
     run_step(context, dataset, step, local=True)
     return found.report
+
+
+def _embedded(context: RunContext, shards: Sequence[StoredEntity]) -> dict[str, StoredEntity]:
+    """Return the embeddings of each shard by the newest model that embedded all; else none."""
+    by_model: dict[str, dict[str, StoredEntity]] = {}
+    for shard in shards:
+        for one in computed_shards(context.store, shard):
+            if one.group == ShardEmbedding.step:
+                (model,) = configurations_of(context.store, f"{one.group}_shards", [one.id])
+                by_model.setdefault(canonical_json(model), {})[shard.id] = one
+    complete = [found for found in by_model.values() if len(found) == len(shards)]
+    return max(complete, key=lambda found: max(found.values()), default={})

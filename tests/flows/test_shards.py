@@ -17,6 +17,7 @@ import pytest
 from annotate.backend import Desks
 from db.blobs import SHARD, BlobStore
 from db.calls import cost_rows
+from db.decisions import set_active
 from db.entities import AgentRef, NewEntity, StoredEntity, fetch, find
 from db.lineage import trace
 from db.withdrawal_graph import WithdrawalTarget
@@ -25,6 +26,7 @@ from flows.engine.context import RunContext
 from flows.engine.embedding import CachedEmbedder, stored_image
 from flows.engine.importing import import_source
 from flows.engine.pipeline import run_pipeline
+from flows.engine.software import software
 from flows.shards import steps
 from flows.shards.files import (
     RecordResult,
@@ -388,6 +390,12 @@ def test_vectors_of_different_models_are_not_compared(
     threads = run.settings.model_copy(update={"engine": "threads"})  # worker processes load anew
     with pytest.raises(ModelError, match="it ended"):
         embed_shards(replace(run, settings=threads), NAME, BuiltinEmbedder())
+    find_shard_duplicates(run, NAME, PROFILE.captioning.near_duplicates)  # of the first model
+    embedded = [
+        [one.id for one in computed_shards(run.store, shard) if one.group == ShardEmbedding.step]
+        for shard in imported_shards(run.store, NAME)
+    ]
+    set_active(run.store, max(embedded, key=len)[:1], software(), active=False)
     with pytest.raises(UsageError, match="were embedded with different models"):
         find_shard_duplicates(run, NAME, PROFILE.captioning.near_duplicates)
     monkeypatch.undo()
