@@ -56,7 +56,7 @@ class NewCall(NamedTuple):
 class CostRow(NamedTuple):
     """Requests to a model or an image search service in a stage, and their cost.
 
-    `requests` counts the requests billed by a search service; it is None for models.
+    `requests` counts the requests billed by a search service; it is 0 for models.
     `unknown_usage` counts the calls without token numbers from the server. Sums are over the other
     calls, None if there are none. `cost` is also None if the profile has no prices.
     """
