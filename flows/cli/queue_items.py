@@ -31,7 +31,7 @@ def reopen(
     queue: QueueArgument,
     entities: IdsArgument = None,
     *,
-    found_wrong: Annotated[bool, typer.Option("--found-wrong/--no-found-wrong")] = False,
+    found_wrong: bool = False,
     reason: str | None = None,
 ) -> Answer:
     """Reopen decided items, for review by people, whatever the policy.
@@ -163,7 +163,7 @@ def hours(
     since: Annotated[datetime | None, typer.Option(formats=["%Y-%m-%d"])] = None,
     until: Annotated[datetime | None, typer.Option(formats=["%Y-%m-%d"])] = None,
     longest: Annotated[float, typer.Option(min=0.1)] = 15,
-    names: Annotated[bool, typer.Option("--names/--no-names")] = False,
+    names: bool = False,
     as_csv: Annotated[bool, typer.Option("--csv")] = False,
 ) -> Answer:
     """Show the hours of each annotator by day and queue, for a timesheet.

@@ -35,7 +35,7 @@ def verify(
     folder: Path,
     *,
     expected_id: Annotated[str | None, typer.Option("--id")] = None,
-    decode: Annotated[bool, typer.Option("--decode/--no-decode")] = False,
+    decode: bool = False,
     contains: Path | None = None,
     public_key: str | None = None,
     notices: Path | None = None,

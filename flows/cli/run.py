@@ -52,7 +52,7 @@ def run(
     profile: ProfileOption = None,
     max_cost: float | None = None,
     max_tokens: int | None = None,
-    wait: Annotated[bool, typer.Option("--wait/--no-wait")] = False,
+    wait: bool = False,
     check: bool = False,
     in_process: bool = False,
 ) -> Answer:
@@ -154,7 +154,7 @@ Try next:
 """
 
 
-def demo(*, quiet: Annotated[bool, typer.Option("--quiet/--no-quiet")] = False) -> Answer:
+def demo(*, quiet: bool = False) -> Answer:
     """Build and score a small demonstration dataset.
 
     Needs no network or GPU: the images are drawings of people, described by built-in models.
