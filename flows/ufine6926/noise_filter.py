@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from pydantic import ValidationError
 
 from db.entities import (
+    SHORTEST_PREFIX,
     AgentRef,
     NewEntity,
     StoredEntity,
@@ -419,8 +420,6 @@ def _proposed(
 
 # Find tracks and their filter reports in the store, by any id that a user has at hand.
 
-_SHORTEST_PREFIX = 6
-
 
 class Thresholds(NamedTuple):
     """Settings of the filter, and where they come from, in words."""
@@ -483,7 +482,7 @@ def _track_with_crop(store: Store, name: str) -> FilteredTrack | None:
     Raises:
         UsageError: there are several tracks, or several crops.
     """
-    if len(name) < _SHORTEST_PREFIX or not name.isalnum():
+    if len(name) < SHORTEST_PREFIX or not name.isalnum():
         return None
     start = name.lower()
     found: list[FilteredTrack] = []
