@@ -236,7 +236,7 @@ def finish(connection: Connection, withdrawal: int, entities: int) -> bool:
 
 _DECIDER = AgentRef("software", "loupe-withdrawal")
 """The agent of the decisions: releases must not name the person who confirmed the withdrawal."""
-_JUDGEMENT_WITHDRAWN = "who judged it takes the judgement back"
+_JUDGEMENT_WITHDRAWN = "the judgement was withdrawn"
 
 
 @writes

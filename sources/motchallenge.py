@@ -82,7 +82,7 @@ def read_boxes(path: Path) -> tuple[Boxes, list[BadLine]]:
         try:
             row = _parsed(text)
             if (first := first_said.setdefault(row[:_LEAST_COLUMNS], number)) != number:
-                raise _BadTextError(f"it says the same as line {first:,}")  # noqa: TRY301
+                raise _BadTextError(f"it repeats line {first:,}")  # noqa: TRY301
         except _BadTextError as fault:
             bad.append(BadLine(number, f"{path.name}, line {number:,}: {fault}"))
         else:

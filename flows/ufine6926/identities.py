@@ -131,15 +131,15 @@ def _contradiction(
         if one.id in unclear:
             return "ambiguous_merge", (
                 f"tracklet {one.id} is said to show the same person as "
-                f"{unclear[one.id]}, which was split since: nobody said which part"
+                f"{unclear[one.id]}, which was split later; it is not known which part is meant"
             )
     for earlier, later in pairwise(group):
         same_video = earlier.record.video_sha256 == later.record.video_sha256
         last, first = earlier.record.frames[-1].frame, later.record.frames[0].frame
         if same_video and first <= last:
             return "seen_at_once", (
-                f"tracklets {earlier.id} and {later.id} are said to show one person, but both show "
-                f"at one time in {earlier.record.video!r}: frame {first} to {last}"
+                f"tracklets {earlier.id} and {later.id} were merged as one person, but appear at "
+                f"the same time in {earlier.record.video!r}: frame {first} to {last}"
             )
     return None
 

@@ -93,7 +93,7 @@ def _located(url: str) -> tuple["AbstractFileSystem", str]:
     try:
         filesystem, path = fsspec.core.url_to_fs(url)
     except (ValueError, ImportError) as fault:
-        what = f"is on no file system that can be reached: {fault}"
+        what = f"is on an unknown or unavailable file system: {fault}"
         raise VideoRefusedError(url, "unreachable_video", what) from fault
     return filesystem, os.path.normpath(path) if is_local(filesystem) else str(path)
 

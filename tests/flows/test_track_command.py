@@ -52,7 +52,7 @@ def test_invalid_lines_are_named_and_skipped(loupe: Loupe, file: Path, tmp_path:
     for sentence in (
         "det.txt, line 1: wanted at least 6 columns",
         "det.txt, line 103: left must be a finite number",
-        "det.txt, line 104: it says the same as line 2",
+        "det.txt, line 104: it repeats line 2",
         "lines that could not be used: 3",
     ):
         assert sentence in ran.err

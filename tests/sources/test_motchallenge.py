@@ -73,7 +73,7 @@ def test_a_bad_line_is_rejected_alone_with_its_reason(
         ("frame,id,left,top,width,height,conf", 'frame must be a number, got "frame"'),
         ("1,-1,,,30,60", "wanted at least 6 columns"),
         ("1,-1,\udcff\udcfe,20,30,60", "left must be a number"),
-        (GOOD, "it says the same as line 1"),
+        (GOOD, "it repeats line 1"),
     ]
     for line, detail in cases:
         with subtests.test(line=line, detail=detail):
