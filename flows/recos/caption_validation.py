@@ -2,6 +2,7 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 from operator import itemgetter
 from pathlib import Path
 
@@ -21,7 +22,7 @@ from flows.engine.embedding import picture_of
 from flows.engine.model_step import Ask, Unparsable, ask_and_parse, result_without_value
 from flows.engine.pages import thumbnail_uri, write_report_page
 from flows.engine.report import StageReport
-from flows.engine.runner import Stage, run_each, sole_run
+from flows.engine.runner import Stage, quarantine, run_each, sole_run
 from flows.engine.software import software
 from flows.grammar import check_grammar, words_in
 from flows.recos.captioning import facts_of, read_revision, request_revision, task_of
@@ -45,7 +46,7 @@ from schemas.provenance import Role
 from schemas.quality import CaptionCheck
 from schemas.records import Caption, Rejection
 from schemas.recos import CaptionVerdict, DiscriminabilityReport
-from schemas.requests import CaptionBrief, Direction
+from schemas.requests import REVISION_PURPOSE, CaptionBrief, Direction
 from schemas.video import StageSettings
 
 
@@ -255,7 +256,10 @@ class _Loop:
         )
 
     def store(self, histories: Sequence[CaptionHistory], standing: Collection[str]) -> StageReport:
-        """Commit the results of every image, except images that keep an earlier validation."""
+        """Commit the results of every image, except images that keep an earlier validation.
+
+        Unusable revisions are quarantined.
+        """
         validated_with = self._captioner.settings_of(
             STAGE,
             VERSION,
@@ -288,6 +292,13 @@ class _Loop:
         def result(number: int, of_image: list[CaptionHistory]) -> WorkResult:
             return self._result(number, of_image, validated_with, prompt_id)
 
+        unusable = [
+            (self._pool.captions[one.key].seq, one.unusable)
+            for one in histories
+            if one.unusable is not None and one.image not in standing
+        ]
+        revising = replace(stage, name=REVISION_PURPOSE, label="revise captions")
+        self._run.add(quarantine(self._run.context, revising, unusable))
         return run_each(self._run.context, stage, items, result)
 
     def _result(

@@ -35,6 +35,7 @@ from schemas.recos import (
     Selection,
 )
 from schemas.release import EmbedderPurpose
+from schemas.requests import REVISION_PURPOSE
 from schemas.taxonomy import RetrievalTask
 from sources.demonstration.stills import StillsWorld, load_stills_truth
 from tests.flows.drawn_stills import DrawnStills
@@ -181,6 +182,17 @@ def test_released_captions_passed_validation_and_failed_ones_are_kept(
     v0_images = [one for one in entities(built, Image.kind) if one.record(Image).tier == "v0"]
     assert tried[0] == 5 * len(v0_images)
     assert tried[1] > 0
+
+
+def test_unusable_revisions_are_quarantined_and_counted_on_the_card(
+    first: tuple[RunContext, BuildReport],
+) -> None:
+    run, report = first
+    (revised,) = (one for one in report.stages if one.stage == "revise captions")
+    lost = [one.reason for one in quarantined(run.store, DATASET, stage=REVISION_PURPOSE)]
+    assert revised.rejected == Counter(lost) == {"same_captions": len(lost)}
+    card = (run.settings.home / "releases" / f"{DATASET}-2.1.0" / "README.md").read_text("utf-8")
+    assert f"| revise caption | same captions | {len(lost)} |" in card
 
 
 def test_similar_images_are_distinct_images_of_the_same_source(
