@@ -9,6 +9,7 @@ from db.store import Store
 from db.work import count_pending, register_plan
 from flows.answers import STAGE as REWRITE
 from flows.engine.model_step import model_settings
+from flows.ufine3c.judging import STAGE as JUDGE
 from flows.ufine3c.judging import pending_judgements
 from flows.ufine3c.rewriting import VERSION, pending_captions, prompt_of
 from prompts.loader import Prompt, load_prompt
@@ -44,9 +45,10 @@ def forecast(store: Store, build: UFine3CBuild, profile: Profile) -> list[Foreca
 
     Equal captions are counted one by one but sent once.
 
-    Tokens per call are the mean of this model's calls so far. Before the first call, they are
-    estimated from the prompt and the first captions (a rewrite is as long as its caption). Captions
-    that are not imported and drawn yet are not counted. The judge reads every later rewrite, too.
+    Tokens per call are the mean of this model's calls of this kind so far. Before the first call,
+    they are estimated from the prompt and the first captions (a rewrite is as long as its caption).
+    Captions that are not imported and drawn yet are not counted. The judge reads every later
+    rewrite, too.
     """
     rows = []
     for spec in profile.rewrite.models:
@@ -55,19 +57,25 @@ def forecast(store: Store, build: UFine3CBuild, profile: Profile) -> list[Foreca
         configuration = model_settings(spec, prompt, max_characters=limit)
         plan_id = register_plan(store, REWRITE, VERSION, configuration)
         calls = count_pending(store, plan_id, pending_captions(build.dataset))
-        rows.append(_row(store, build.dataset, spec, prompt, calls, texts=1))
+        rows.append(_row(store, build.dataset, REWRITE, spec, prompt, calls, texts=1))
     if judge := profile.judge:
         calls = pending_judgements(store, build.dataset, judge) + sum(row.calls for row in rows)
         prompt = load_prompt(judge.prompt)
-        rows.append(_row(store, build.dataset, judge.model, prompt, calls, texts=2))
+        rows.append(_row(store, build.dataset, JUDGE, judge.model, prompt, calls, texts=2))
     return rows
 
 
 def _row(
-    store: Store, dataset: str, spec: ChatModelSpec, prompt: Prompt, calls: int, texts: int
+    store: Store,
+    dataset: str,
+    stage: str,
+    spec: ChatModelSpec,
+    prompt: Prompt,
+    calls: int,
+    texts: int,
 ) -> ForecastRow:
-    """Return a model's forecast; every call shows it that many texts."""
-    tokens_in, tokens_out = _tokens_a_call(store, dataset, spec, len(prompt.text), texts)
+    """Return a model's forecast in a stage; every call shows it that many texts."""
+    tokens_in, tokens_out = _tokens_a_call(store, dataset, stage, spec, len(prompt.text), texts)
     total_in, total_out = round(calls * tokens_in), round(calls * tokens_out)
     prices = spec.prices
     return ForecastRow(
@@ -81,13 +89,18 @@ def _row(
 
 
 def _tokens_a_call(
-    store: Store, dataset: str, spec: ChatModelSpec, prompt_characters: int, texts: int
+    store: Store,
+    dataset: str,
+    stage: str,
+    spec: ChatModelSpec,
+    prompt_characters: int,
+    texts: int,
 ) -> tuple[float, float]:
     if isinstance(spec, BuiltinRewriter | ImportedRewrites):
         return 0.0, 0.0
     for row in cost_rows(store, dataset):
-        known = row.calls - row.failed - row.unknown_usage
-        if row.model == str(spec.ref) and known > 0:
+        known = row.calls - max(row.failed, row.unknown_usage)  # these may be the same
+        if (row.model, row.stage) == (str(spec.ref), stage) and known > 0:
             return (row.tokens_in or 0) / known, (row.tokens_out or 0) / known
     captions = [
         len(entity.record(Caption).text)

@@ -5,9 +5,11 @@ import pytest
 from db.calls import NewCall, record_call
 from db.entities import new_entity
 from db.store import Store
+from flows.answers import STAGE as REWRITE
 from flows.ufine3c.forecast import forecast
+from flows.ufine3c.judging import STAGE as JUDGE
 from schemas.build import SourceSpec, UFine3CBuild
-from schemas.chat import ChatAnswer, ChatRequest
+from schemas.chat import ChatAnswer, ChatFailure, ChatRequest
 from schemas.profile import JudgeSettings, OpenAIChat, Prices, Profile, RewriteSettings
 from schemas.provenance import Role
 from schemas.records import Rewrite
@@ -56,13 +58,25 @@ def test_the_judge_reads_every_rewrite_still_to_come(
     assert (rewriter.calls, judged.model, judged.calls) == (10, "judge@1", 11)
 
 
-def test_after_calls_the_forecast_uses_their_mean_tokens(
+def test_after_calls_of_a_stage_the_forecast_uses_their_mean_tokens(
     sqlite_store: Store, build: UFine3CBuild
 ) -> None:
     store_entities(sqlite_store, [caption(number) for number in range(10)])
-    request = ChatRequest(purpose="rewrite", prompt="p", prompt_digest="d")
-    for key, tokens in (("a" * 32, 10), ("b" * 32, 30)):
+    failure = ChatFailure(
+        reason="unreadable_answer", detail="no", retriable=False, tokens_in=None, tokens_out=None
+    )
+    for purpose, tokens in (
+        (JUDGE, 500),
+        (REWRITE, 10),
+        (REWRITE, 30),
+        (REWRITE, None),
+    ):
         answer = ChatAnswer(text="x", tokens_in=tokens, tokens_out=5, seconds=1)
-        record_call(sqlite_store, NewCall(key, MODEL.ref, {}, request, answer, DATASET, None, None))
-    (row,) = forecast(sqlite_store, build, PROFILE)
-    assert (row.calls, row.tokens_in, row.tokens_out) == (10, 200, 50)
+        request = ChatRequest(purpose=purpose, prompt="p", prompt_digest="d")
+        outcome, key = (failure if tokens is None else answer), f"{purpose} {tokens}"
+        call = NewCall(key, MODEL.ref, {}, request, outcome, DATASET, None, None)
+        record_call(sqlite_store, call)
+    profile = PROFILE.model_copy(update={"judge": JudgeSettings(model=MODEL)})
+    rewriter, judge = forecast(sqlite_store, build, profile)
+    assert (rewriter.calls, rewriter.tokens_in, rewriter.tokens_out) == (10, 200, 50)
+    assert (judge.calls, judge.tokens_in) == (10, 5000)
