@@ -278,8 +278,8 @@ def _distribution(listed: Iterable[ReleasedFile]) -> Iterator[dict[str, Any]]:
                 "@type": "cr:FileSet",
                 "@id": f"{ending}-images",
                 "name": f"{ending}-images",
-                "description": f"The images again, as files: {count:,}. The column sha256 of the "
-                "rows, and manifest.json, tell their digests.",
+                "description": f"The images again, as files: {count:,}. Their digests are in the "
+                "column sha256 and in manifest.json.",
                 "encodingFormat": _PICTURES[ending],
                 "includes": f"{_IMAGES}*.{ending}",
             }

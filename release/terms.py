@@ -214,8 +214,8 @@ class DerivedTerms:
 
 _UNKNOWN = "creator not named"
 _BY_FILTER = (
-    "The service that found these images states the licence of none: it gives only images that "
-    "pass a filter for these licences. Which one holds, the page of an image says.\n\n"
+    "The search service does not state the licence of single images; it returns only images "
+    "under one of these licences. See the page of each image for its licence.\n\n"
 )
 
 

@@ -199,7 +199,7 @@ class EmbedderUse(Record):
 
 # The manifest of a release and its statistics.
 
-DOCUMENTS_VERSION = 8
+DOCUMENTS_VERSION = 9
 """The version of the wording of documents (`release.documents`), increased with every change."""
 
 GranularityName = Granularity | Literal["unstated"]

@@ -268,7 +268,10 @@ class RowChecks:
             video = self._videos.get(crop["video_entity_id"])
             stated = video and (video.file_path, video.sha256)
             if stated != (crop["video"], crop["video_sha256"]):
-                what = f"was cut out of {crop['video']!r}, which {MANIFEST} does not list so"
+                what = (
+                    f"was cut out of {crop['video']!r}; {MANIFEST} lists no such video, or another "
+                    f"path or digest"
+                )
                 self._findings.add_row("video_unknown", what, shard, number)
         terms = self._terms(row)
         if terms.own and not permits_release(terms.licence):

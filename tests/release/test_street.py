@@ -368,7 +368,7 @@ def test_changed_provenance_is_reported(sound: BuiltRelease, tmp_path: Path) -> 
         (
             lambda rows: rows[0]["crop"].update(video="other.mp4"),
             "video_unknown",
-            "row 7 was cut out of 'other.mp4', which manifest.json does not list so",
+            "row 7 was cut out of 'other.mp4'; manifest.json lists no such video",
         ),
         (
             lambda rows: rows[0]["crop"].update(frame=None),
