@@ -8,8 +8,11 @@ from typing import Any
 
 from release.changes import Difference
 from release.diff import compare_releases
+from release.files import is_plain
 from release.report.charts import THUMBNAIL_PX, smaller
 from release.rows import number_in
+from schemas.decoders import decode_limited
+from schemas.limited import LimitExceededError
 
 _PREVIOUS = "previous"
 """The folder of pictures of rows in the previous release."""
@@ -91,9 +94,9 @@ def _earlier_pictures(found: Difference, previous: Path, report: Path) -> dict[s
             continue
         image = (previous / row.before.file_path).resolve()
         try:
-            is_inside = image.is_relative_to(previous.resolve())
-            small = smaller(image.read_bytes(), THUMBNAIL_PX) if is_inside else None
-        except OSError:
+            is_inside = image.is_relative_to(previous.resolve()) and is_plain(image)
+            small = decode_limited(smaller, image.read_bytes(), THUMBNAIL_PX) if is_inside else None
+        except (OSError, LimitExceededError):
             continue
         if small is not None:
             pictures[row.before.file_path] = name = f"{_PREVIOUS}/{number}.jpg"

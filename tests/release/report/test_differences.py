@@ -1,3 +1,4 @@
+import os
 import re
 import shutil
 from pathlib import Path
@@ -67,6 +68,15 @@ def test_rows_withdrawn_since_are_shown_neither_in_the_difference_nor_in_an_old_
     assert write_report(second, out, previous=first, notices=notices).is_new
     assert not (out / "previous").exists()
     assert not write_report(second, out, previous=first, notices=notices).is_new
+
+
+def test_a_pipe_instead_of_an_earlier_image_is_left_out(
+    versions: tuple[Path, Path], tmp_path: Path
+) -> None:
+    first = Path(shutil.copytree(versions[0], tmp_path / "first"))
+    (first / "images/1.jpg").unlink()
+    os.mkfifo(first / "images/1.jpg")
+    assert show((first, versions[1]), tmp_path / "report")["pictures"] == {}
 
 
 def test_a_release_has_no_difference_from_itself(
