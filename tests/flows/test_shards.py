@@ -35,6 +35,7 @@ from flows.shards.files import (
     erase_records,
     imported_shards,
     read_shard,
+    store_shard,
 )
 from flows.shards.promotion import (
     damaged_shards,
@@ -285,7 +286,7 @@ def test_a_run_killed_before_its_commit_leaves_nothing_to_repair(
 def test_an_import_that_was_killed_is_finished_before_a_build(
     home_run: RunContext, spec: SourceSpec, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real, second_is_stored = steps.store_shard, Event()
+    real, second_is_stored = store_shard, Event()
 
     def killed(*args: Any) -> NewEntity:
         if args[3] == 0 and second_is_stored.wait(60):
