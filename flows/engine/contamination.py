@@ -1,6 +1,5 @@
 """Fingerprints of images, and the overlap of a release with other datasets."""
 
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -168,19 +167,17 @@ def find_in_folder(
     names = images_below(folder)
     images: dict[str, ImageFingerprint] = {}
     unreadable: list[Rejection] = []
-    report, started = StageReport(FINGERPRINTS_STAGE), time.monotonic()
-    progress.start(FINGERPRINTS_STAGE, len(names))
+    report = StageReport(FINGERPRINTS_STAGE)
     looks = ordered_map(partial(_looked_at, folder), names, usual_workers())
-    for name, looked in zip(names, looks, strict=True):
-        if isinstance(looked, Rejection):
-            report.rejected[looked.reason] += 1
-            unreadable.append(looked)
-        else:
-            report.done += 1
-            images[name] = looked
-        progress.advance(FINGERPRINTS_STAGE, 1)
-    report.seconds = time.monotonic() - started
-    progress.end(report)
+    with progress.shown(report, len(names)):
+        for name, looked in zip(names, looks, strict=True):
+            if isinstance(looked, Rejection):
+                report.rejected[looked.reason] += 1
+                unreadable.append(looked)
+            else:
+                report.done += 1
+                images[name] = looked
+            progress.advance(FINGERPRINTS_STAGE, 1)
     return FolderDuplicates(folder, find_near_duplicates(images, settings), tuple(unreadable))
 
 

@@ -1,6 +1,5 @@
 """Read images from the store, build embedders, and embed images and texts."""
 
-import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -274,7 +273,6 @@ class CachedEmbedder:
         embed: Callable[[Mapping[str, _Input]], _Batches],
     ) -> Vectors:
         """Return one row for each (digest, input); `embed` computes those that are not cached."""
-        started = time.monotonic()
         parameters = {"provider": self.spec.provider, **self.spec.parameters}
         space = space_of(self.spec.ref, parameters, kind)
         places: dict[str, list[int]] = defaultdict(list)
@@ -283,28 +281,26 @@ class CachedEmbedder:
         rows: Vectors | None = None
         missing = dict(inputs)
         report = StageReport(f"embed {kind}s ({self.spec.name.rsplit('/', 1)[-1]})")
-        self.progress.start(report.stage, len(missing))
-        for page in pages(list(missing), _LOOKED_UP_AT_ONCE):
-            for digest, vector in find_vectors(self.store, space, page).items():
-                dimension = self._checked_dimension(len(vector))
-                if rows is None:
-                    rows = np.empty((len(inputs), dimension), np.float32)
-                rows[places[digest]] = vector
-                del missing[digest]
-                report.already_done += 1
-        self.progress.advance(report.stage, report.already_done)
-        if rows is None:
-            dimension = self._dimension or self._checked_dimension(self._model.dimension)
-            rows = np.empty((len(inputs), dimension), np.float32)
-        for digests, vectors in embed(missing):
-            self._checked_dimension(vectors.shape[1])
-            store_vectors(self.store, space, digests, vectors)
-            for digest, vector in zip(digests, vectors, strict=True):
-                rows[places[digest]] = vector
-            report.done += len(digests)
-            self.progress.advance(report.stage, len(digests))
-        report.seconds = time.monotonic() - started
-        self.progress.end(report)
+        with self.progress.shown(report, len(missing)):
+            for page in pages(list(missing), _LOOKED_UP_AT_ONCE):
+                for digest, vector in find_vectors(self.store, space, page).items():
+                    dimension = self._checked_dimension(len(vector))
+                    if rows is None:
+                        rows = np.empty((len(inputs), dimension), np.float32)
+                    rows[places[digest]] = vector
+                    del missing[digest]
+                    report.already_done += 1
+            self.progress.advance(report.stage, report.already_done)
+            if rows is None:
+                dimension = self._dimension or self._checked_dimension(self._model.dimension)
+                rows = np.empty((len(inputs), dimension), np.float32)
+            for digests, vectors in embed(missing):
+                self._checked_dimension(vectors.shape[1])
+                store_vectors(self.store, space, digests, vectors)
+                for digest, vector in zip(digests, vectors, strict=True):
+                    rows[places[digest]] = vector
+                report.done += len(digests)
+                self.progress.advance(report.stage, len(digests))
         return rows
 
     def _embed_files(self, missing: Mapping[str, ReadableImage]) -> _Batches:

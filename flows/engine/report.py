@@ -3,7 +3,8 @@
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple, Protocol
@@ -168,6 +169,17 @@ class Progress:
 
     def end(self, report: StageReport) -> None:
         """End the stage."""
+
+    @contextmanager
+    def shown(self, report: StageReport, total: int | None) -> Iterator[None]:
+        """Show the progress of a stage in this context, also ended by an error; time the report."""
+        started = time.monotonic()
+        self.start(report.stage, total)
+        try:
+            yield
+        finally:
+            report.seconds = time.monotonic() - started
+            self.end(report)
 
     def say(self, sentence: str) -> None:
         """Show a message between stages."""

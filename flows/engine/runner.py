@@ -1,6 +1,5 @@
 """The stage runner: divides pending inputs into chunks, runs the stage and commits each chunk."""
 
-import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -269,28 +268,23 @@ def _run(
         context.progress.advance(stage.title, len(finished))
 
     def run() -> StageReport:
-        started = time.perf_counter()
-        context.progress.start(stage.title, total)
-        try:
-            with (
-                context.store.claims.renewed(),
-                opened as (function, threads),
-                ThreadPoolExecutor(threads, thread_name_prefix=stage.title) as pool,
-                context.stopped_by_interruption(),
-            ):
-                running: set[Future[None]] = set()
-                for chunk in chunks(report):
-                    with _given_back(context, chunk):
-                        running = _wait_for(running, threads - 1)
-                        context.budget.stop.check()
-                        future = pool.submit(copy_context().run, process, chunk, function)
-                        future.add_done_callback(report.end_wait)
-                        running.add(future)
-                _wait_for(running, 0)
-                context.budget.stop.check()
-        finally:
-            report.seconds = time.perf_counter() - started
-            context.progress.end(report)
+        with (
+            context.progress.shown(report, total),
+            context.store.claims.renewed(),
+            opened as (function, threads),
+            ThreadPoolExecutor(threads, thread_name_prefix=stage.title) as pool,
+            context.stopped_by_interruption(),
+        ):
+            running: set[Future[None]] = set()
+            for chunk in chunks(report):
+                with _given_back(context, chunk):
+                    running = _wait_for(running, threads - 1)
+                    context.budget.stop.check()
+                    future = pool.submit(copy_context().run, process, chunk, function)
+                    future.add_done_callback(report.end_wait)
+                    running.add(future)
+            _wait_for(running, 0)
+            context.budget.stop.check()
         return report
 
     return context.as_task(stage.title, run)

@@ -10,6 +10,7 @@ from PIL import Image
 from db.embeddings import space_of, store_vectors
 from db.store import Store
 from flows.engine.embedding import CachedEmbedder, ReadableImage, image_file, read_ahead
+from flows.engine.report import LineProgress
 from models.builtin.embedder import ColourLexiconEmbedder
 from models.embedding import ImageTextEmbedder, Vectors
 from schemas.base import sha256_of
@@ -45,9 +46,11 @@ class Bench:
     def __init__(self, store: Store) -> None:
         self.store = store
         self.built: list[CountingEmbedder] = []
+        self.shown: list[str] = []
 
     def embedder(self, revision: str = "1") -> CachedEmbedder:
-        return CachedEmbedder(self.store, BuiltinEmbedder(revision=revision), build=self._build)
+        spec = BuiltinEmbedder(revision=revision)
+        return CachedEmbedder(self.store, spec, LineProgress(self.shown.append), self._build)
 
     def _build(self, spec: EmbeddingModelSpec) -> ImageTextEmbedder:
         assert isinstance(spec, BuiltinEmbedder)
@@ -109,6 +112,7 @@ def test_a_killed_run_is_resumed(bench: Bench) -> None:
         bench.embedder().embed_texts([*texts, "die"])
     done = len(bench.built[0].texts)
     assert 0 < done < len(texts)
+    assert f"{done:,} done" in bench.shown[-1], "its progress ended"
     bench.embedder().embed_texts(texts)
     assert bench.built[1].texts == texts[done:]
 
