@@ -9,7 +9,7 @@ from flows.answers import STAGE as REWRITE
 from flows.ufine3c.forecast import forecast
 from flows.ufine3c.judging import STAGE as JUDGE
 from schemas.build import SourceSpec, UFine3CBuild
-from schemas.chat import ChatAnswer, ChatFailure, ChatRequest
+from schemas.chat import ChatAnswer, ChatFailure, ChatOutcome, ChatRequest
 from schemas.profile import JudgeSettings, OpenAIChat, Prices, Profile, RewriteSettings
 from schemas.provenance import Role
 from schemas.records import Rewrite
@@ -65,17 +65,14 @@ def test_after_calls_of_a_stage_the_forecast_uses_their_mean_tokens(
     failure = ChatFailure(
         reason="unreadable_answer", detail="no", retriable=False, tokens_in=None, tokens_out=None
     )
-    for purpose, tokens in (
-        (JUDGE, 500),
-        (REWRITE, 10),
-        (REWRITE, 30),
-        (REWRITE, None),
-    ):
+    for purpose, tokens in ((JUDGE, 500), (REWRITE, 10), (REWRITE, 30), (REWRITE, None)):
         answer = ChatAnswer(text="x", tokens_in=tokens, tokens_out=5, seconds=1)
         request = ChatRequest(purpose=purpose, prompt="p", prompt_digest="d")
-        outcome, key = (failure if tokens is None else answer), f"{purpose} {tokens}"
-        call = NewCall(key, MODEL.ref, {}, request, outcome, DATASET, None, None)
-        record_call(sqlite_store, call)
+        outcome: ChatOutcome = failure if tokens is None else answer
+        key = f"{purpose} {tokens}"
+        record_call(
+            sqlite_store, NewCall(key, MODEL.ref, {}, request, outcome, DATASET, None, None)
+        )
     profile = PROFILE.model_copy(update={"judge": JudgeSettings(model=MODEL)})
     rewriter, judge = forecast(sqlite_store, build, profile)
     assert (rewriter.calls, rewriter.tokens_in, rewriter.tokens_out) == (10, 200, 50)
