@@ -12,6 +12,7 @@ from flows.answers import (
     UnusableAnswerError,
     check_fields,
     check_language,
+    check_own_words,
     check_translation,
     object_schema,
     read_answer,
@@ -197,6 +198,8 @@ def _texts(value: object, name: str, count: int) -> tuple[str, ...]:
         read_text(one, f"{name} {number}", REFINEMENT_REQUEST_MOST_CHARACTERS)
         for number, one in enumerate(value, start=1)
     ]
+    for text in texts:
+        check_own_words(text, prompt="")  # the paper's prompt has a caption that may be repeated
     matches = [_NUMBER.match(text) for text in texts]
     if not any(matches):
         return tuple(texts)

@@ -22,6 +22,7 @@ from db.entities import (
 from flows.answers import (
     UnusableAnswerError,
     Words,
+    check_own_words,
     object_schema,
     only_field,
     read_answer,
@@ -72,12 +73,12 @@ def request_confusion(image: ChatImage, brief: ConfusionBrief, prompt: Prompt) -
     return prompt.request(STAGE, values, subject=text, images=[image], answer_schema=schema)
 
 
-def read_confusion(answer: ChatAnswer, caption: str) -> str | Rejection:
-    """Return the confusing caption in `answer` unchanged, or why it cannot be used.
+def read_confusion(answer: ChatAnswer, caption: str, prompt: str) -> str | Rejection:
+    """Return the confusing caption in `answer` to `prompt` unchanged, or why it cannot be used.
 
-    Reasons are those of `read_answer`, `only_field` and `read_line` (`flows.answers`), and
-    `same_words`: the answer says the same as `caption`, so it is right for both images or wrong for
-    the one that was shown.
+    Reasons are those of `read_answer`, `only_field`, `read_line` and `check_own_words`
+    (`flows.answers`), and `same_words`: the answer says the same as `caption`, so it is right for
+    both images or wrong for the one that was shown.
     """
 
     def read(found: dict[str, Any]) -> str:
@@ -85,6 +86,7 @@ def read_confusion(answer: ChatAnswer, caption: str) -> str | Rejection:
         if words_of(text) == words_of(caption):
             detail = f"The confusing caption has the same words as the caption: {text!r}."
             raise UnusableAnswerError("same_words", detail)
+        check_own_words(text, prompt)
         return text
 
     return read_answer(answer, STAGE, read)
@@ -106,6 +108,13 @@ def sync_confusions(run: RecosRun) -> None:
 
 
 _SAME_WORDS = "The model described the similar image in the same words."
+
+
+class _Asked(NamedTuple):
+    """A pair, and the prompt that was sent about it."""
+
+    pair: Pair
+    prompt: str
 
 
 class _Answer(NamedTuple):
@@ -133,7 +142,7 @@ def write_confusing_captions(run: RecosRun) -> None:
     written = {one.pair for one in load_written(run)}
     items = [(pair.number, pair) for key, pair in pairs.items() if key not in written]
 
-    def requests(chunk: Sequence[Pair]) -> Iterator[list[Ask[Pair]]]:
+    def requests(chunk: Sequence[Pair]) -> Iterator[list[Ask[_Asked]]]:
         similar = {pair.similar.id: pair.similar for pair in chunk}
         facts = facts_of(run.store, list(similar))
         pictures = {image.id: captioner.picture(image) for image in similar.values()}
@@ -143,15 +152,16 @@ def write_confusing_captions(run: RecosRun) -> None:
                 caption=pair.caption.record(Caption).text,
                 facts=facts.get(pair.similar.id, ()),
             )
-            yield [Ask(pair, request_confusion(pictures[pair.similar.id], brief, prompt))]
+            request = request_confusion(pictures[pair.similar.id], brief, prompt)
+            yield [Ask(_Asked(pair, request.prompt), request)]
 
-    def outputs(answers: Sequence[Sequence[Parsed[Pair, _Answer]]]) -> Iterator[WorkResult]:
+    def outputs(answers: Sequence[Sequence[Parsed[_Asked, _Answer]]]) -> Iterator[WorkResult]:
         said: dict[str, set[Words]] = defaultdict(set)  # by image of v1, also what was rejected
         for one in load_written(run):
             if one.pair in pairs:
                 said[one.pair[0]].add(words_of(one.entity.record(Caption).text))
         for (answer,) in answers:
-            pair = answer.subject
+            pair = answer.subject.pair
             text = _different(answer.value.text, said[pair.similar.id])
             if isinstance(text, Rejection):
                 warnings = (_SAME_WORDS,) if text.reason == "same_words" else ()
@@ -171,8 +181,8 @@ def write_confusing_captions(run: RecosRun) -> None:
         configuration={"settings": settings.id, "input": "pair"},
         inputs=items,
         request=requests,
-        parse=lambda pair, answer: _Answer(
-            read_confusion(answer, pair.caption.record(Caption).text)
+        parse=lambda asked, answer: _Answer(
+            read_confusion(answer, asked.pair.caption.record(Caption).text, asked.prompt)
         ),
         outputs=outputs,
         chunk_size=250,  # pairs, about fifty images, which are kept in memory

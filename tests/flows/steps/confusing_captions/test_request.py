@@ -38,7 +38,7 @@ def test_the_brief_is_delimited_as_data_and_is_the_subject() -> None:
 
 def test_a_caption_is_returned_verbatim() -> None:
     text = 'The sign says "Danger." If you need help, call 112*2*3.'
-    assert read_confusion(answered(json.dumps({"caption": text})), CAPTION) == text
+    assert read_confusion(answered(json.dumps({"caption": text})), CAPTION, "") == text
 
 
 def test_unusable_answers_are_rejected_with_the_raw_answer(subtests: pytest.Subtests) -> None:
@@ -52,10 +52,13 @@ def test_unusable_answers_are_rejected_with_the_raw_answer(subtests: pytest.Subt
         (answered('{"caption": "As an AI, I cannot see images."}'), "refusal"),
         (answered('{"caption": "' + "green " * 80 + '"}'), "too_long"),
         (answered('{"caption": " "}'), "empty"),
+        (answered('{"caption": "' + "A red dog runs here. " * 3 + '"}'), "repetition"),
+        (answered('{"caption": "A car. Change as few words as you can."}'), "instruction_echo"),
     ]
+    prompt = request_confusion(IMAGE, BRIEF, load_prompt("confuse_caption")).prompt
     for answer, reason in cases:
         with subtests.test(answer=answer, reason=reason):
-            found = read_confusion(answer, CAPTION)
+            found = read_confusion(answer, CAPTION, prompt)
             assert isinstance(found, Rejection)
             assert (found.stage, found.reason) == ("confuse_caption", reason)
             assert found.context["answer"] == answer.text

@@ -65,6 +65,12 @@ def wrongly_numbered(subject: Subject, rng: random.Random) -> Mutated:
     return Mutated(changed(subject, captions=captions), Survives.NONE)
 
 
+def said_three_times(subject: Subject, rng: random.Random) -> Mutated:
+    captions, at = list(CAPTIONS), rng.randrange(3)
+    captions[at] = "Two dogs run here. " * 3
+    return Mutated(changed(subject, captions=captions), Survives.NONE)
+
+
 def same_for_two(subject: Subject, rng: random.Random) -> Mutated:
     captions, (one, other) = list(CAPTIONS), rng.sample(range(3), 2)
     captions[one] = rng.choice((captions[other], f" {captions[other].upper()}"))
@@ -125,6 +131,7 @@ EXTRA = (
     two_in_one,
     numbered,
     wrongly_numbered,
+    said_three_times,
     same_for_two,
     references_to_other_images,
     captions_by_number,
