@@ -605,7 +605,7 @@ def check_own_words(text: str, prompt: str) -> None:
 # Extract a description of a person, or its rewrite, from a raw model answer.
 #
 # Descriptions of people rarely quote anything, so apparent reasoning, chatter and emphasis are
-# removed. Captions of images may quote all of these: see `flows.answers`.
+# removed. Captions of images may quote all of these: see `read_line`.
 
 STAGE = "rewrite_description"
 FIELD = "rewrite"

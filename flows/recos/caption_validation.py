@@ -135,8 +135,7 @@ def validate_captions(
     Of the texts tried for a caption, the one nearest to passing stays proposed; the others are
     rejected with the reason. A text that does not pass, or has grammatical errors, is flagged for
     the reviewers of the queue. `before_storing` is called when the loop has ended. If something was
-    withdrawn since, captions of the images validated before are kept
-    (`flows.recos.caption_validation`).
+    withdrawn since, captions of the images validated before are kept.
 
     Parallel runs do this one after the other, so each finds the revisions of the previous one.
 

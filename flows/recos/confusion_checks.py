@@ -41,8 +41,8 @@ class WordChange(NamedTuple):
 def word_change(first: str, second: str) -> WordChange:
     """Return the Levenshtein distance of two texts in words, ignoring case and punctuation.
 
-    Words are those of `caption_words`. In scripts without spaces between words, a run of letters
-    counts as one word.
+    Words are those of `words_of`. In scripts without spaces between words, a run of letters counts
+    as one word.
     """
     from rapidfuzz.distance import Levenshtein
 

@@ -19,7 +19,7 @@ from flows.recos.confusing import (
 )
 from flows.recos.expanding import expand_gallery, follow_duplicates
 from flows.recos.rendered_images import FORMAT, drawn_source, import_rendered, leave_out
-from flows.recos.run import Pool, RecosRun, load_v0, rejected_images
+from flows.recos.run import Pool, RecosRun, load_v0
 from flows.recos.sign_pairs import FurtherPairs, require_writer, sign_prompt, write_sign_pairs
 from flows.recos.similar_images import load_judge, match_images
 from flows.recos.task_images import follow_selections, propose_selections, take_images, take_instead
@@ -151,7 +151,7 @@ def _until_images_fit(run: RecosRun) -> Generator[None]:
         follow_selections(run)
         # otherwise parallel runs could take one image too many
         with sole_run(run.context, run.dataset, "take_instead"):
-            is_open = asks and take_instead(run, rejected_images(run))
+            is_open = asks and take_instead(run)
 
 
 def _asks_for_selections(run: RecosRun) -> bool:

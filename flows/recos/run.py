@@ -32,7 +32,7 @@ from schemas.build import RecosBuild, TaskSpec
 from schemas.profile import CaptioningSettings
 from schemas.provenance import Role
 from schemas.records import Caption, Image
-from schemas.recos import ConfusionCalibration, RenderedTruth, Selection
+from schemas.recos import ConfusionCalibration, RenderedTruth
 from schemas.similarity import ImageFingerprint
 from schemas.taxonomy import RetrievalTask, Tier
 from sources.rendered import RenderOptions
@@ -251,12 +251,6 @@ def load_v0(run: RecosRun) -> BaseTier:
     captions = captions_of(run.store, [image.id for image in images])
     described = tuple(image for image in images if captions.get(image.id))
     return BaseTier(described, originals_of(run.store, described), captions)
-
-
-def rejected_images(run: RecosRun) -> frozenset[str]:
-    """Return the images that people, or the policy, found not to fit their task, by id."""
-    rejected = [one.id for one in run.find(Selection, "rejected")]
-    return frozenset(found[0] for found in parents_of(run.store, rejected, Role.SELECTS).values())
 
 
 # A *pair* is an image of v1 and a caption of the image of v0 that it is similar to. If people

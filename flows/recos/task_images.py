@@ -126,12 +126,14 @@ def take_images(run: RecosRun, task: TaskSpec, source: NewEntity) -> StageReport
     return _take(run, task, source, draw.id, items)
 
 
-def take_instead(run: RecosRun, rejected: frozenset[str]) -> bool:
-    """Take the next best images instead of rejected ones; return whether there were any.
+def take_instead(run: RecosRun) -> bool:
+    """Take the next best images instead of those that people, or the policy, found not to fit.
 
-    Each task takes as many as it lacks, or as its source still has. An image that was taken before,
-    for any task, is not taken again.
+    Returns whether there were any. Each task takes as many as it lacks, or as its source still has.
+    An image that was taken before, for any task, is not taken again.
     """
+    questions = [one.id for one in run.find(Selection, "rejected")]
+    rejected = {found[0] for found in parents_of(run.store, questions, Role.SELECTS).values()}
     is_any = False
     for task, source in run.taken:
         draw = _draws(run, task, source)[0]
