@@ -330,7 +330,11 @@ def _would_leak(name: str, given: Mapping[str, Split]) -> Rejection:
 
 
 def form_identities(
-    context: RunContext, dataset: str, tracklet_ids: Collection[str], settings: SplitSettings
+    context: RunContext,
+    dataset: str,
+    tracklet_ids: Collection[str],
+    settings: SplitSettings,
+    least_images: int,
 ) -> StageReport:
     """Form the identities of `dataset` from the accepted ones of these tracklets.
 
@@ -338,11 +342,13 @@ def form_identities(
     together. Splits that were assigned stay. The active images are computed in every run, even if
     they were stored before: images that do not count any more (all, if nothing is accepted) become
     inactive, and those that count again become active. Withdrawn crops are left out.
+
+    Without a human decision, tracklets lose suspected frames and need `least_images` others.
     """
     store = context.store
     found = sorted(fetch(store, tracklet_ids).values(), key=lambda one: one.seq)
     accepted = [entity for entity in found if entity.state == "accepted"]
-    tracklets, rejections = _drop_suspected_frames(store, accepted)
+    tracklets, rejections = _drop_suspected_frames(store, accepted, least_images)
     withdrawn = withdrawn_digests(store, dataset)
     successors = _successors(store, tracklets)
     taken = _earlier_splits(store, dataset)
@@ -470,9 +476,12 @@ def _images_to_compare(context: RunContext, identities: Iterable[Identity]) -> l
 
 
 def _drop_suspected_frames(
-    store: Store, accepted: Sequence[StoredEntity]
+    store: Store, accepted: Sequence[StoredEntity], least_images: int
 ) -> tuple[list[AcceptedTracklet], dict[str, Rejection]]:
-    """Return the tracklets; those without a human decision lose the suspected frames."""
+    """Return the tracklets; those without a human decision lose the suspected frames.
+
+    If they lose any, those with fewer than `least_images` others are rejected.
+    """
     with store.read() as connection:
         by_people = decided_by_answers(connection, [entity.id for entity in accepted])
     tracklets, rejections = [], {}
@@ -480,14 +489,15 @@ def _drop_suspected_frames(
         record = entity.record(Tracklet)
         if entity.id not in by_people:
             clean = tuple(frame for frame in record.frames if not frame.suspicions)
-            if not clean:
+            if len(clean) < min(least_images, len(record.frames)):
                 detail = (
-                    f"The filter suspects every frame of track {record.track} of "
-                    f"{record.video!r}, and nobody has looked at them."
+                    f"The filter suspects {len(record.frames) - len(clean)} of the "
+                    f"{len(record.frames)} frames of track {record.track} of {record.video!r}, and "
+                    f"nobody has looked at them; needed are {least_images} others."
                 )
                 about = {"tracklet_id": entity.id, "file": record.video}
                 rejections[entity.id] = Rejection.of(
-                    _MERGING_STAGE, "all_frames_suspected", detail, **about
+                    _MERGING_STAGE, "too_few_images", detail, **about
                 )
                 continue
             record = record.model_copy(update={"frames": clean})

@@ -143,7 +143,8 @@ def _tracklets(run: UFine6926Run) -> set[str]:
 
 def _form_identities(run: UFine6926Run) -> None:
     settings = SplitSettings(test_share=run.build.test_share, seed=run.build.seed)
-    run.add(form_identities(run.context, run.dataset, _tracklets(run), settings))
+    least = run.filtering.settings.least_images
+    run.add(form_identities(run.context, run.dataset, _tracklets(run), settings, least))
     if not count_entities(run.store, run.dataset, Image.kind, states=LIVE):
         raise ConfigurationError(
             f"no tracklet of {run.dataset!r} was accepted, or none with an active image, "

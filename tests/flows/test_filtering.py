@@ -38,7 +38,7 @@ from models.tracking.detector import Pixels, PoseModel
 from schemas import tracking
 from schemas.build import VideoSourceSpec
 from schemas.chat import ModelRef
-from schemas.proposals import Tracklet
+from schemas.proposals import Tracklet, TrackletFrame
 from schemas.provenance import Role
 from schemas.records import Image
 from schemas.similarity import SplitSettings
@@ -95,7 +95,8 @@ class TrackedRun:
 
     def images(self, plan: FilterPlan) -> set[str]:
         """Return the ids of the images of the accepted tracklets of `plan`."""
-        form_identities(self.run, DATASET, self.tracklets(plan), SplitSettings())
+        least = plan.settings.least_images
+        form_identities(self.run, DATASET, self.tracklets(plan), SplitSettings(), least)
         live = ("proposed", "accepted")
         return {one.id for one in find(self.run.store, DATASET, Image.kind, states=live)}
 
@@ -150,7 +151,8 @@ def test_restored_thresholds_restore_their_tracklets_and_edits(
 ) -> None:
     lenient = walk.filter()
     tracklets = walk.proposed(lenient)
-    edited = edit(walk.run, next(iter(tracklets.values())))
+    first = next(iter(tracklets.values()))
+    edited = edit(walk.run, first, first.record(Tracklet).frames[1:])
     strict = walk.filter(most_images=3)
     few = walk.proposed(strict)
     assert few
@@ -159,17 +161,31 @@ def test_restored_thresholds_restore_their_tracklets_and_edits(
     assert walk.proposed(lenient).keys() == {*tracklets, edited}
 
 
-def edit(run: RunContext, tracklet: StoredEntity) -> str:
-    """Remove a frame of a tracklet as a reviewer does; return the id of the edited one."""
-    record = tracklet.record(Tracklet)
-    fewer = record.model_copy(update={"frames": record.frames[1:]})
+def edit(run: RunContext, tracklet: StoredEntity, frames: tuple[TrackletFrame, ...]) -> str:
+    """Replace the frames of a tracklet as a reviewer does; return the id of the edited one."""
+    edited = tracklet.record(Tracklet).model_copy(update={"frames": frames})
     entity = new_entity(
-        fewer, DATASET, parents=[(Role.EDITED_FROM, tracklet.id)], group=tracklet.group
+        edited, DATASET, parents=[(Role.EDITED_FROM, tracklet.id)], group=tracklet.group
     )
     plan = register_plan(run.store, "edit", "1", {"of": tracklet.id})
     activity: ActivityRecord = activity_of(plan)
     commit_chunk(run.store, activity, [WorkResult(0, (entity,))])
     return entity.id
+
+
+def test_a_tracklet_that_nobody_looked_at_needs_enough_unsuspected_frames(
+    walk: TrackedRun,
+) -> None:
+    tracklet = next(iter(walk.proposed(walk.filter()).values()))
+    first, *others = tracklet.record(Tracklet).frames
+    suspected = first.model_copy(update={"suspicions": ("blurred",)})
+    edited = edit(walk.run, tracklet, (suspected, *others))
+    accept(walk.run, fetch(walk.run.store, [edited]))
+    for least, images in ((len(others), len(others)), (len(others) + 1, 0)):
+        report = form_identities(walk.run, DATASET, [edited], SplitSettings(), least)
+        assert report.rejected["too_few_images"] == (not images)
+        live = find(walk.run.store, DATASET, Image.kind, states=("proposed", "accepted"))
+        assert len(list(live)) == images
 
 
 def test_withdrawn_crops_do_not_come_back(walk: TrackedRun) -> None:
