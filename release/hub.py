@@ -1,6 +1,7 @@
 """Uploads a release to a dataset repository of the Hugging Face Hub."""
 
 import os
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,11 +21,11 @@ from pydantic import Field
 
 from release.changes import is_earlier
 from release.export.formats import ReleaseSource
-from release.files import Progress, is_plain
+from release.files import Progress, is_disk_full, is_plain
 from release.findings import Findings
 from release.manifest import MANIFEST, read_values
 from release.signing import SIGNATURE, verify_signature
-from schemas.base import Count, DatasetName, HexSha256, Record, Version
+from schemas.base import VERSION_PATTERN, Count, DatasetName, HexSha256, Record, Version
 from schemas.errors import ConfigurationError, IntegrityError, ServiceError, UsageError
 from schemas.processes import batches
 
@@ -186,6 +187,7 @@ def upload_release(
         ConfigurationError: if there is no token, or the hub does not accept it.
         UsageError: if the repository has another release of this version, holds something else,
             or is public although `private` is set.
+        IntegrityError: if a file of the release cannot be read any more.
         ServiceError: if the hub does not answer, or refuses the upload.
     """
     plan, hub = planned.plan, api or HfApi()
@@ -232,12 +234,12 @@ def _require_earlier(plan: UploadPlan, file: str, held: Mapping[str, Any]) -> No
 
     `file` is a file in the repository, `held` the manifest there.
     """
-    if held.get("dataset") != plan.dataset:
+    version = str(held.get("version"))
+    if held.get("dataset") != plan.dataset or not re.fullmatch(VERSION_PATTERN, version):
         raise UsageError(
             f"{plan.repository} holds other files than a release of {plan.dataset}, {file} first; "
             f"choose another repository, or pass --replace to remove them"
         )
-    version = str(held.get("version"))
     if not is_earlier(version, plan.version):
         raise UsageError(
             f"{plan.repository} holds {plan.dataset} {version}, which is not earlier than "
@@ -296,6 +298,10 @@ def _hub_errors(repository: str, token: object) -> Iterator[None]:
         raise ServiceError(f"the hub refuses {repository} ({said}); {again}") from error
     except (httpx2.HTTPError, OSError, RuntimeError) as error:
         fault = error.__cause__ or error  # the library wraps errors of single files
+        if is_disk_full(fault):
+            raise fault from None
+        if isinstance(fault, OSError) and fault.filename:
+            raise IntegrityError(f"{fault.filename} cannot be read ({fault.strerror})") from error
         raise ServiceError(
             f"the hub does not answer for {repository} ({type(fault).__name__}); {again}"
         ) from error

@@ -141,6 +141,6 @@ def test_licences_known_from_a_search_filter_are_marked() -> None:
         stated, filtered = page("CC-BY-4.0", one_of(names)).split("\n## ")[1:]
         assert "does not state the licence of single images" in filtered, names
         assert "only images under one of these licences" in filtered, names
-        assert "filter" not in stated, names
+        assert "search service" not in stated, names
         assert "0.jpg" in stated, names
         assert "1.jpg" in filtered, names

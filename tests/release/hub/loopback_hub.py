@@ -55,10 +55,9 @@ class LoopbackHub:
         found = repository.commits[self._commit(repository, revision)]
         return {path: self.objects[sha256] for path, sha256 in found.items()}
 
-    def commit_foreign_file(self, name: str, path: str) -> None:
+    def commit_foreign_file(self, name: str, path: str, data: bytes = b"theirs") -> None:
         """Commit an additional file, like another user."""
         repository = self.repositories[name]
-        data = path.encode()
         self.objects[sha256 := hashlib.sha256(data).hexdigest()] = data
         number = f"{len(repository.commits):040x}"
         repository.commits[number] = repository.commits[repository.head] | {path: sha256}

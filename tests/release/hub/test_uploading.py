@@ -1,5 +1,7 @@
 """Uploads of releases to a hub on loopback: complete, resumable and unchanged."""
 
+import errno
+import json
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -170,6 +172,39 @@ def test_foreign_files_are_only_replaced_on_request(hub: LoopbackHub, built: Bui
     planned = planned_upload(built.folder, REPOSITORY)
     upload_release(planned, replace=True, api=api(hub))
     assert hub.files(REPOSITORY) == bytes_in(built.folder)
+
+
+def test_a_manifest_of_something_else_belongs_to_no_earlier_release(
+    hub: LoopbackHub, built: BuiltRelease
+) -> None:
+    hub.repositories[REPOSITORY] = Repository(private=True)
+    draft = json.dumps({"dataset": DATASET, "version": "draft"}).encode()
+    hub.commit_foreign_file(REPOSITORY, "manifest.json", draft)
+    hub.commit_foreign_file(REPOSITORY, "my/precious.txt")
+    with pytest.raises(UsageError, match="holds other files than a release of ufine3c"):
+        upload(hub, built.folder)
+
+
+class Failing(HfApi):
+    """A hub that is reached from a machine with a fault."""
+
+    fault = OSError()
+
+    def list_repo_refs(self, *_: Any, **__: Any) -> Any:
+        raise self.fault
+
+
+def test_faults_of_this_machine_are_not_blamed_on_the_hub(
+    hub: LoopbackHub, built: BuiltRelease
+) -> None:
+    planned = planned_upload(built.folder, REPOSITORY)
+    failing = Failing(endpoint=hub.url, token=TOKEN)
+    failing.fault = OSError(errno.ENOSPC, "No space left on device")
+    with pytest.raises(OSError, match="No space left on device"):
+        upload_release(planned, api=failing)
+    failing.fault = FileNotFoundError(errno.ENOENT, "No such file or directory", "images/3.jpg")
+    with pytest.raises(IntegrityError, match=r"images/3\.jpg cannot be read"):
+        upload_release(planned, api=failing)
 
 
 def test_a_public_repository_needs_confirmation(hub: LoopbackHub, built: BuiltRelease) -> None:
