@@ -308,10 +308,15 @@ def refuse_foreign(out: Path) -> None:
     Raises:
         UsageError: if `out` is something else.
     """
-    if out.is_dir() and not (any(out.iterdir()) and not (out / "manifest.json").is_file()):
-        return
-    if out.exists() or out.is_symlink():
+    if not (_is_free(out) or (out / "manifest.json").is_file()):
         raise UsageError(f"{out} exists and is not a release; choose a folder that does not exist")
+
+
+def _is_free(out: Path) -> bool:
+    """Whether a folder can be renamed to `out`, which is missing or an empty folder, no link."""
+    if out.is_symlink():
+        return False
+    return not out.exists() or (out.is_dir() and not any(out.iterdir()))
 
 
 def found_at(out: Path, read: Callable[[Path], T], what: str) -> T | None:
@@ -320,7 +325,7 @@ def found_at(out: Path, read: Callable[[Path], T], what: str) -> T | None:
     Raises:
         UsageError: if `out` is something else than `what`.
     """
-    if not (out.exists() or out.is_symlink()) or (out.is_dir() and not any(out.iterdir())):
+    if _is_free(out):
         return None
     try:
         return read(out)

@@ -211,6 +211,13 @@ def test_a_folder_with_other_files_is_refused(world: World, tmp_path: Path) -> N
     assert content_of(tmp_path / "mine") == {"notes.txt": b"mine"}
 
 
+def test_a_link_to_an_empty_folder_is_refused_at_once(world: World, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "empty")
+    with pytest.raises(UsageError, match=r"link exists and is not a release"):
+        build(world, tmp_path / "link")
+
+
 def test_a_malformed_version_is_refused(world: World, tmp_path: Path) -> None:
     for version in ("", "1", "v1.0.0", "1.0.0-rc1", "1.0.0\n", "../1.0.0"):
         with pytest.raises(UsageError, match=r"a version must be three numbers"):
