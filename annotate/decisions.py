@@ -49,12 +49,12 @@ class Answer(NamedTuple):
 class Outcome(NamedTuple):
     """The outcome of the answers about an item.
 
-    `standing` are the deciding answers: none while the item waits or is in conflict, one if people
-    agree or an adjudicator settled it, all if the answers are independent.
+    `deciding` are the answers that decide: none while the item waits or is in conflict, one if
+    people agree or an adjudicator settled it, all if the answers are independent.
     """
 
     state: Literal["waiting", "agreed", "conflict", "settled"]
-    standing: tuple[Answer, ...] = ()
+    deciding: tuple[Answer, ...] = ()
 
 
 def resolve(
@@ -193,7 +193,7 @@ class DecisionResolver:
             if states[entity_id] == "inactive":
                 if entity_id in by_answers:
                     decisions += self._reopened(entity_id, "answered while inactive", before)
-            elif outcome.standing:
+            elif outcome.deciding:
                 made = list(self._made(shown, entity_id, outcome))
                 self.store(connection, made)
                 decisions += self._verdicts(entity_id, outcome, made, before)
@@ -224,7 +224,7 @@ class DecisionResolver:
         """Return the entities made from the answers, which replace the one that was shown."""
         entity = shown.entities[entity_id]
         role = Role.DESCRIBES if self._interface.independent else Role.EDITED_FROM
-        for answer in outcome.standing:
+        for answer in outcome.deciding:
             if answer.answer.verdict == "reject":
                 continue
             source = annotation_entity(self._queue, entity, answer.person, answer.answer)
@@ -253,8 +253,8 @@ class DecisionResolver:
         before: Sequence[str],
     ) -> Iterator[NewDecision]:
         """Return decisions on the shown entity and on its new and earlier successors."""
-        kept = [answer for answer in outcome.standing if answer.answer.verdict != "reject"]
-        answer = (kept or outcome.standing)[0]
+        kept = [answer for answer in outcome.deciding if answer.answer.verdict != "reject"]
+        answer = (kept or outcome.deciding)[0]
         agent = AgentRef("person", answer.person)
         edits = answer.answer.verdict == "edit" and not self._interface.independent
         successor = made[0][1].id if edits and made else None

@@ -55,7 +55,7 @@ def find_project(store: Store, desks: Desks, queue: Queue, seat: Seat) -> int | 
     return desk.find_project(_project_marker(queue.name, seat), known)
 
 
-class Standing(NamedTuple):
+class ProjectTasks(NamedTuple):
     """The tasks in a project: `there` by our key, `foreign` ones by number.
 
     `adopted` counts tasks with an unknown place, `duplicates` tasks that existed twice and whose
@@ -70,7 +70,7 @@ class Standing(NamedTuple):
 
 def settle(
     store: Store, desk: LabelStudioDesk, project_id: int, stored: Mapping[str, StoredTask]
-) -> Standing:
+) -> ProjectTasks:
     """List a project's tasks, record the places of ours, and remove surplus ones.
 
     The recorded place of missing tasks is cleared. Surplus tasks are unanswered copies (they arise
@@ -108,7 +108,7 @@ def settle(
             places[key] = None
     place_tasks(store, desk.server_name, project_id, places)
     adopted = sum(number is not None for number in places.values())
-    return Standing(there, adopted, len(surplus), tuple(foreign))
+    return ProjectTasks(there, adopted, len(surplus), tuple(foreign))
 
 
 def remove_tasks(

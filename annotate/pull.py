@@ -110,13 +110,13 @@ def reconcile(
         project_id = find_project(store, desks, queue, seat)
         there, found = dict[str, RemoteTask](), Reading()
         if project_id is not None:
-            standing = settle(store, desks(seat.assignee), project_id, ours)
-            there = standing.there
+            settled = settle(store, desks(seat.assignee), project_id, ours)
+            there = settled.there
             found = Reading(
                 on_desk=len(there),
-                adopted=standing.adopted,
-                duplicates=standing.duplicates,
-                foreign=standing.foreign,
+                adopted=settled.adopted,
+                duplicates=settled.duplicates,
+                foreign=settled.foreign,
             )
         read, _ = _read(store, reader, there.values(), all_of=ours)
         waiting = {key for key, task in ours.items() if task.state in WAITING}

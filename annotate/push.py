@@ -378,9 +378,9 @@ class _Pusher:
     def _settle(
         self, desk: LabelStudioDesk, project_id: int, tasks: Sequence[StoredTask]
     ) -> set[str]:
-        standing = settle(self._store, desk, project_id, {task.key: task for task in tasks})
-        self.counts.update(duplicates=standing.duplicates)
-        return set(standing.there)
+        found = settle(self._store, desk, project_id, {task.key: task for task in tasks})
+        self.counts.update(duplicates=found.duplicates)
+        return set(found.there)
 
     def _import(
         self, desk: LabelStudioDesk, project_id: int, tasks: Sequence[StoredTask]

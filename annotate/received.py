@@ -124,7 +124,7 @@ class Received(NamedTuple):
         return Notice(entity_id=self.task.entity_id, annotation_id=self.remote.id, detail=detail)
 
 
-Understood = tuple[Received, Parsed]
+ParsedAnnotation = tuple[Received, Parsed]
 """A new annotation and its answer."""
 
 
@@ -261,9 +261,9 @@ class Reader:
         self,
         connection: Connection,
         shown: ReviewBatch,
-        read: Sequence[Understood],
+        read: Sequence[ParsedAnnotation],
         states: Mapping[str, str],
-    ) -> list[Understood]:
+    ) -> list[ParsedAnnotation]:
         """Store annotations, and those with counted answers as entities; return the new ones."""
         made, annotations = [], []
         for received, answer in read:
@@ -291,7 +291,7 @@ class Reader:
         keys = {annotation.key for annotation in insert_annotations(connection, annotations)}
         return [(received, answer) for received, answer in read if received.key in keys]
 
-    def _check_gold(self, connection: Connection, stored: Sequence[Understood]) -> int:
+    def _check_gold(self, connection: Connection, stored: Sequence[ParsedAnnotation]) -> int:
         """Compare gold answers with the known ones; return how many answers are revoked."""
         gold = [
             (received, answer)
@@ -318,7 +318,7 @@ class Reader:
         return sum(work.tasks for work in enforce(connection, self._queue, same).values())
 
 
-def _move(connection: Connection, read: Sequence[Understood], skipped: set[str]) -> None:
+def _move(connection: Connection, read: Sequence[ParsedAnnotation], skipped: set[str]) -> None:
     """Set the states of the tasks; a clear answer overrules all others."""
     answered = {received.task.key for received, _ in read}
     clear = {received.task.key for received, answer in read if isinstance(answer, ReviewAnswer)}
@@ -403,7 +403,7 @@ def _state(answer: Parsed) -> AnnotationState:
     return "unclear" if isinstance(answer, UnclearAnswer) else "clear"
 
 
-def _tally(stored: Sequence[Understood], states: Mapping[str, str]) -> Reading:
+def _tally(stored: Sequence[ParsedAnnotation], states: Mapping[str, str]) -> Reading:
     reading = Reading()
     for received, answer in stored:
         if isinstance(answer, UnclearAnswer):
