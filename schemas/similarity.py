@@ -173,7 +173,7 @@ class SharedPair(Record):
         second: the name of the other dataset's image or, for `video`, its video.
         distance: the number of bits that differ; 0 for equal values.
         value: the compared value of the other dataset: the SHA-256 of a file or video, a hash of 16
-            hex digits, source and name of an identity, or the words of a caption.
+            hex digits, source and name of an identity, or the digest of a caption's words.
     """
 
     split: Split | None

@@ -237,7 +237,6 @@ def _version_sentence(found: "Difference") -> str:
 
 
 _SHOWN_PAIRS = 5
-_NEAREST_CHARACTERS = 60
 
 
 def contamination(
@@ -347,7 +346,6 @@ def _nearest(measure: "SharedMeasure") -> Iterator[str]:
     if measure.nearest:
         yield f"nearest by {measure.measure.replace('_', ' ')}:"
     for pair in measure.nearest[:_SHOWN_PAIRS]:
-        said = f": {pair.value[:_NEAREST_CHARACTERS]}" if measure.measure == "caption" else ""
         away = distance_in_words(measure, pair.distance)
         leaks = "" if pair.distance <= measure.threshold else ", no leak"
-        yield f"  {pair.first}  {pair.second}  ({away}{leaks}){said}"
+        yield f"  {pair.first}  {pair.second}  ({away}{leaks})"

@@ -14,7 +14,15 @@ from typing import Any, NamedTuple
 
 from PIL import Image
 
-from release.contamination import Other, OwnImages, SeenImage, SeenVideo, compare, seen_row
+from release.contamination import (
+    Other,
+    OwnImages,
+    SeenCaption,
+    SeenImage,
+    SeenVideo,
+    compare,
+    seen_row,
+)
 from release.files import LEAKS, ReleasedFile
 from release.findings import Findings
 from release.leaks import DEFAULT_LIMITS, find_leaks, leak_sentence
@@ -185,11 +193,12 @@ def found_leaks(
 
 
 _HASH = re.compile("[0-9a-f]{16}")
+_KEY = re.compile("[0-9a-f]{32}")
 _NOWHERE = "\0"
-"""The name and words of an item that is in no release."""
+"""The name of an item that is in no release."""
 
 
-def _stated_items(held: Contamination) -> Iterator[SeenImage | SeenVideo]:
+def _stated_items(held: Contamination) -> Iterator[SeenImage | SeenVideo | SeenCaption]:
     """The items of another dataset that a manifest names, to compare the rows with them again."""
     for source in held.sources:
         yield SeenImage(_NOWHERE, "", identity=(source, _NOWHERE))
@@ -197,20 +206,21 @@ def _stated_items(held: Contamination) -> Iterator[SeenImage | SeenVideo]:
         if measure.measure == "video":
             yield SeenVideo(_NOWHERE, _NOWHERE)
         if measure.measure == "caption":
-            yield SeenImage(_NOWHERE, "", captions=(_NOWHERE,))
+            yield SeenCaption(_NOWHERE, b"")
         for pair in measure.nearest:
             yield from _stated_item(measure.measure, pair.second, pair.value, held.sources)
 
 
 def _stated_item(
     measure: str, name: str, value: str, sources: Iterable[str]
-) -> Iterator[SeenImage | SeenVideo]:
+) -> Iterator[SeenImage | SeenVideo | SeenCaption]:
     if measure == "file":
         yield SeenImage(name, value)
     elif measure == "video":
         yield SeenVideo(name, value)
     elif measure == "caption":
-        yield SeenImage(name, "", captions=(value,))
+        if _KEY.fullmatch(value):
+            yield SeenCaption(name, bytes.fromhex(value))
     elif measure == "perceptual_hash" and _HASH.fullmatch(value):
         yield SeenImage(name, "", look=int(value, 16))
     else:

@@ -2,6 +2,7 @@
 
 import os
 import random
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -81,6 +82,9 @@ def test_every_measure_equals_a_search_of_all_pairs(
     assert leaks(found, "video") == sum(a.video_sha256 in videos for a in ours)
     named = {b.identity for b in theirs}
     assert leaks(found, "identity") == sum(a.identity in named for a in ours if a.identity)
+    if "caption" in {one.measure for one in found.measures}:
+        values = [pair.value for pair in measure(found, "caption").nearest]
+        assert all(re.fullmatch("[0-9a-f]{32}", value) for value in values), "no words"
     known_captions = {plain_words(text) for b in theirs for text in b.captions}
     assert leaks(found, "caption") == sum(
         plain_words(text) in known_captions for a in ours for text in a.captions
