@@ -73,12 +73,12 @@ def sheet(
     """
     from db.blobs import BlobStore
     from flows.ufine6926.filter_explanation import collect, render_sheet, sheet_document
-    from flows.ufine6926.noise_filter import newest_report, thresholds_of
+    from flows.ufine6926.noise_filter import current_report, thresholds_of
 
     own = settings()
     with opened_store() as store:
         require_dataset(store, dataset)
-        report = None if profile else newest_report(store, dataset)
+        report = None if profile else current_report(store, dataset)
         thresholds = thresholds_of(store, report, profile or own.profile)
         collected = collect(store, dataset, thresholds, rule)
     write_page(out_, render_sheet(collected, BlobStore(own.blobs_url)))

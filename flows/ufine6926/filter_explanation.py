@@ -18,9 +18,10 @@ from flows.ufine6926.noise_filter import (
     Judgement,
     Thresholds,
     as_filtered,
+    current_reports,
     find_track,
     judge_track,
-    newest_reports,
+    report_rank,
     thresholds_of,
 )
 from flows.ufine6926.noise_rules import RULE_NAMES, RULES, Measurement, Outcome, Rule
@@ -227,8 +228,9 @@ def collect(
     drops: Counter[int] = Counter()
     columns: dict[str, _Column] = defaultdict(_Column)
     tracks = tracks_left = parts = crops_left = 0
+    rank = report_rank(store, dataset)
     for page in pages(find(store, dataset, Track.kind, states=LIVE)):
-        reports = newest_reports(store, [entity.id for entity in page])
+        reports = current_reports(store, rank, [entity.id for entity in page])
         for entity in page:
             track = as_filtered(entity.record(Track), reports.get(entity.id))
             judgement = judge_track(track, thresholds.settings)

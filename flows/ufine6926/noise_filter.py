@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from pydantic import ValidationError
 
 from db.entities import (
+    LIVE,
     SHORTEST_PREFIX,
     AgentRef,
     NewEntity,
@@ -22,7 +23,6 @@ from db.entities import (
     find_containing,
     find_in_groups,
     new_entity,
-    newest_children,
     parents_of,
 )
 from db.lineage import find_entity_id, trace
@@ -52,9 +52,18 @@ from schemas.build import VideoSourceSpec
 from schemas.errors import UsageError
 from schemas.proposals import OtherTracklet, Tracklet, TrackletFrame
 from schemas.provenance import Role
-from schemas.records import Rejection
+from schemas.records import Image, Rejection
 from schemas.tracking import FilterSettings
-from schemas.video import Body, FilterReport, Finding, Observation, Track, TrackedVideo, Video
+from schemas.video import (
+    Body,
+    FilterReport,
+    Finding,
+    Observation,
+    StageSettings,
+    Track,
+    TrackedVideo,
+    Video,
+)
 
 # The rules are applied in this order: all image rules on all crops; changes from one person to
 # another (`identity_switch`) among the crops that are left; then, in each piece between switches,
@@ -470,7 +479,8 @@ def find_track(store: Store, name: str) -> FilteredTrack:
         )
     (track_id,) = kinds["track"]
     stored = fetch(store, [track_id, *kinds["filter_report"]])
-    report = newest_reports(store, [track_id]).get(track_id)
+    rank = report_rank(store, stored[track_id].dataset)
+    report = current_reports(store, rank, [track_id]).get(track_id)
     if kinds["filter_report"]:
         report = stored[kinds["filter_report"][0]]
     return FilteredTrack(stored[track_id], stored[track_id].record(Track), report)
@@ -491,7 +501,8 @@ def _track_with_crop(store: Store, name: str) -> FilteredTrack | None:
         track = entity.record(Track)
         shown = [one for one in track.observations if one.crop.sha256.startswith(start)]
         digests.update(one.crop.sha256 for one in shown)
-        report = newest_reports(store, [entity.id]).get(entity.id)
+        rank = report_rank(store, entity.dataset)
+        report = current_reports(store, rank, [entity.id]).get(entity.id)
         found.append(FilteredTrack(entity, track, report, tuple(one.frame for one in shown)))
     if len(digests) > 1:
         raise UsageError(f"several crops have a digest that starts with {name!r}; give more of it")
@@ -501,14 +512,44 @@ def _track_with_crop(store: Store, name: str) -> FilteredTrack | None:
     return found[0] if found else None
 
 
-def newest_reports(store: Store, track_ids: Sequence[str]) -> dict[str, StoredEntity]:
-    """Map the id of each track to its most recently stored report."""
-    return newest_children(store, track_ids, Role.REPORT_OF)
+ReportRank = Callable[[StoredEntity], tuple[bool, int]]
 
 
-def newest_report(store: Store, dataset: str) -> StoredEntity | None:
-    """Return the most recently stored filter report of a dataset."""
-    return max(find(store, dataset, FilterReport.kind), key=lambda one: one.seq, default=None)
+def current_reports(
+    store: Store, rank: ReportRank, track_ids: Sequence[str]
+) -> dict[str, StoredEntity]:
+    """Map the id of each track to its last report by `rank`."""
+    found = fetch_children(store, track_ids, Role.REPORT_OF)
+    return {id_: max(many, key=rank) for id_, many in found.items()}
+
+
+def current_report(store: Store, dataset: str) -> StoredEntity | None:
+    """Return a report of a dataset with the current thresholds, or else the newest, if any."""
+    return max(
+        find(store, dataset, FilterReport.kind), key=report_rank(store, dataset), default=None
+    )
+
+
+def report_rank(store: Store, dataset: str) -> ReportRank:
+    """Return a key that orders reports: those with the current thresholds last, by their age."""
+    settings = _current_settings(store, dataset)
+    made_with = children_of(store, [settings] if settings else [], Role.FILTERED_WITH)
+    current = {one for many in made_with.values() for one in many}
+    return lambda report: (report.id in current, report.seq)
+
+
+def _current_settings(store: Store, dataset: str) -> str | None:
+    """Return the id of the settings that most tracklets in use were proposed with, if any.
+
+    In use are those that wait for a decision, and those with active images; accepted ones stay
+    accepted when the settings change.
+    """
+    images = [one.id for one in find(store, dataset, Image.kind, states=LIVE)]
+    used = {one for many in parents_of(store, images, Role.SELECTED_IN).values() for one in many}
+    used.update(one.id for one in find(store, dataset, Tracklet.kind, states=("proposed",)))
+    proposed = parents_of(store, used, Role.PROPOSED_WITH)
+    counts = Counter(one for many in proposed.values() for one in many)
+    return max(counts, key=lambda one: counts[one], default=None)
 
 
 def as_filtered(track: Track, report: StoredEntity | None) -> Track:
@@ -517,10 +558,18 @@ def as_filtered(track: Track, report: StoredEntity | None) -> Track:
 
 
 def thresholds_of(store: Store, report: StoredEntity | None, profile: str) -> Thresholds:
-    """Return the thresholds of a report; those of the profile if they are unknown."""
+    """Return the thresholds of a report; those of the profile if they are unknown.
+
+    If several led to the same report, the current ones are returned.
+    """
     from models.profiles.loader import load_profile
 
     if report is not None:
+        current = _current_settings(store, report.dataset)
+        made_with = parents_of(store, [report.id], Role.FILTERED_WITH).get(report.id, ())
+        if current is not None and current in made_with:
+            values = fetch(store, [current])[current].record(StageSettings).values
+            return Thresholds(FilterSettings.model_validate(values), f"report {report.id[:12]}")
         traced = trace(store, report.id)
         plan = traced.activities[traced.entities[report.id].activity_id]
         with suppress(ValidationError):

@@ -15,7 +15,9 @@ from db.reviews import add_annotator
 from db.store import Store
 from flows.engine.context import BuildReport, RunContext, sync_active
 from flows.engine.pipeline import run_pipeline
+from flows.ufine6926.filter_explanation import explain
 from flows.ufine6926.identities import form_identities
+from flows.ufine6926.noise_filter import current_report, thresholds_of
 from flows.ufine6926.pipeline import ufine6926_pipeline
 from models.profiles.loader import load_profile
 from release.build import build_release
@@ -231,6 +233,11 @@ def test_other_thresholds_need_no_decoding_and_deactivate_images(
     go(done, build, known_street, releases=False)
     assert {one.id for one in entities(done, Image.kind, "proposed", "accepted")} == lenient
     assert known_street.frames_seen == seen
+    shown = [thresholds_of(done.store, current_report(done.store, DATASET), "builtin").settings]
+    shown += [
+        explain(done.store, one.id, "").thresholds.settings for one in entities(done, Track.kind)
+    ]
+    assert shown == [LENIENT] * len(shown)
 
 
 def test_no_identity_or_video_is_in_both_splits(done: RunContext) -> None:
