@@ -80,18 +80,18 @@ def write_lineage(
     connection: Connection,
     entity_ids: Iterable[str],
     folder: Path,
-    scratch_file: Path | None,
-    counted_calls: Iterable[str] = (),
+    scratch_file: Path,
+    counted_calls: Iterable[str],
 ) -> tuple[tuple[ReleasedFile, ...], LineageStatistics]:
     """Write the lineage of these entities, as `connection` sees it, into a release's `folder`.
 
     `counted_calls` are the keys of the model calls that the manifest counts. `scratch_file` must be
-    new; without one, a temporary file is used.
+    new.
 
     Returns:
         The files, and the number of rows of each table.
     """
-    with closing(sqlite3.connect(scratch_file or "")) as scratch:
+    with closing(sqlite3.connect(scratch_file)) as scratch:
         scratch.executescript(_TABLES)
         keys = ((key,) for key in counted_calls)
         scratch.executemany("INSERT INTO counted VALUES (?)", keys)
