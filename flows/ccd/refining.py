@@ -46,11 +46,9 @@ from schemas.requests import (
 STAGE = REFINEMENT_PURPOSE
 VERSION = "2"
 
-_AREA = ImageArea()
-
 
 def resized_images(
-    images: Iterable[ChatImage], area: ImageArea = _AREA
+    images: Iterable[ChatImage], area: ImageArea
 ) -> tuple[ChatImage, ...] | Rejection:
     """Return all images of a group as a model is shown them, or why one cannot be shown.
 

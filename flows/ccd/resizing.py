@@ -13,13 +13,12 @@ from schemas.records import Rejection
 STAGE = "resize_image"
 
 _FAULTS = (OSError, ValueError, SyntaxError, EOFError, Image.DecompressionBombError)
-_DEFAULT = ImageArea()
 _PNG = "image/png"
 _KEPT_FORMATS = {"PNG": _PNG, "JPEG": "image/jpeg"}
 _ORIENTATION = 0x0112
 
 
-def smart_resized(image: ChatImage, area: ImageArea = _DEFAULT) -> ChatImage | Rejection:
+def smart_resized(image: ChatImage, area: ImageArea) -> ChatImage | Rejection:
     """Return `image` upright, in RGB, resized to `area` with its aspect ratio kept.
 
     An image that fits already is returned unchanged; others are encoded losslessly as PNG.
@@ -49,7 +48,7 @@ def smart_resized(image: ChatImage, area: ImageArea = _DEFAULT) -> ChatImage | R
     return ChatImage(media_type=_PNG, data=encoded.getvalue())
 
 
-def smart_size(width: int, height: int, area: ImageArea = _DEFAULT) -> tuple[int, int] | None:
+def smart_size(width: int, height: int, area: ImageArea) -> tuple[int, int] | None:
     """Return (width, height) in pixels at which a model sees an image; None if it is too narrow.
 
     The formula of Qwen-VL's `smart_resize` (`qwen_vl_utils.vision_process`): each side is rounded

@@ -138,11 +138,9 @@ VERSION = "2"
 FIELDS = (DETAIL_FIELD, TYPE_FIELD, PLAN_FIELD, CAPTION_FIELD, INSTRUCTION_FIELD)
 """The fields of a strategy in the order in which a model writes them."""
 
-_AREA = ImageArea()
-
 
 def request_strategies(
-    image: ChatImage, brief: StrategyBrief, prompt: Prompt, area: ImageArea = _AREA
+    image: ChatImage, brief: StrategyBrief, prompt: Prompt, area: ImageArea
 ) -> ChatRequest | Rejection:
     """Return the request for strategies to change `image`, or why it cannot be shown to a model.
 

@@ -23,7 +23,7 @@ from models.chat import chat_messages
 from models.openai_chat import OpenAIChatModel
 from prompts.loader import load_prompt
 from schemas.chat import ChatAnswer, ChatImage, ChatOutcome, ChatRequest
-from schemas.profile import OpenAIChat, Sampling
+from schemas.profile import ImageArea, OpenAIChat, Sampling
 from schemas.records import Rejection
 from schemas.requests import MOST_CHARACTERS, RefinementBrief, StrategyBrief
 from schemas.taxonomy import DifferenceType
@@ -79,13 +79,13 @@ def answers_to(
 
 def strategies_request() -> ChatRequest:
     prompt = load_prompt("contrast_strategies")
-    request = request_strategies(png("red"), STRATEGY_BRIEF, prompt)
+    request = request_strategies(png("red"), STRATEGY_BRIEF, prompt, ImageArea())
     assert isinstance(request, ChatRequest)
     return request
 
 
 def refinement_request(brief: RefinementBrief = REFINEMENT_BRIEF) -> ChatRequest:
-    images = resized_images([png(colour) for colour in COLOURS[: brief.images]])
+    images = resized_images([png(colour) for colour in COLOURS[: brief.images]], ImageArea())
     assert not isinstance(images, Rejection)
     return request_refinement(images, brief, load_prompt("refine_captions"))
 

@@ -7,6 +7,7 @@ from PIL import Image
 from flows.ccd.strategies import answer_schema, read_strategies, request_repair, request_strategies
 from prompts.loader import load_prompt
 from schemas.chat import ChatImage, ChatRequest
+from schemas.profile import ImageArea
 from schemas.records import Rejection
 from schemas.requests import StrategyBrief
 from schemas.taxonomy import DifferenceType
@@ -24,7 +25,9 @@ def png(width: int, height: int) -> ChatImage:
 
 
 def a_request(brief: StrategyBrief = BRIEF) -> ChatRequest:
-    request = request_strategies(png(90, 60), brief, load_prompt("contrast_strategies"))
+    request = request_strategies(
+        png(90, 60), brief, load_prompt("contrast_strategies"), ImageArea()
+    )
     assert isinstance(request, ChatRequest)
     return request
 
@@ -44,14 +47,16 @@ def test_the_prompt_contains_the_taxonomy() -> None:
     for kind in DifferenceType:
         assert f"- {kind.value}: {kind.definition}" in prompt
         assert all(example in prompt for example in kind.examples)
-    published = request_strategies(png(90, 60), BRIEF, load_prompt("paper_contrast_strategies"))
+    published = request_strategies(
+        png(90, 60), BRIEF, load_prompt("paper_contrast_strategies"), ImageArea()
+    )
     assert isinstance(published, ChatRequest)
     assert all(f"- {kind.value}: " in published.prompt for kind in DifferenceType)
 
 
 def test_an_image_with_an_extreme_aspect_ratio_is_rejected() -> None:
     prompt = load_prompt("contrast_strategies")
-    refused = request_strategies(png(2010, 10), BRIEF, prompt)
+    refused = request_strategies(png(2010, 10), BRIEF, prompt, ImageArea())
     assert isinstance(refused, Rejection)
     assert (refused.stage, refused.reason) == ("propose_strategies", "extreme_aspect_ratio")
 

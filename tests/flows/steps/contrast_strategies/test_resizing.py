@@ -75,7 +75,7 @@ def test_the_aspect_ratio_is_kept_to_within_a_patch(width: int, height: int) -> 
 
 def test_an_image_is_resized_to_its_size() -> None:
     assert smart_size(640, 480, AREA) == (644, 476)
-    assert decoded(smart_resized(encoded(Image.new("RGB", (640, 480))))).size == (644, 476)
+    assert decoded(smart_resized(encoded(Image.new("RGB", (640, 480))), AREA)).size == (644, 476)
 
 
 def test_bounds_that_no_image_can_meet_are_refused(subtests: pytest.Subtests) -> None:
@@ -93,7 +93,7 @@ def test_bounds_that_no_image_can_meet_are_refused(subtests: pytest.Subtests) ->
 def test_an_image_that_fits_is_returned_unchanged() -> None:
     for kind in ("PNG", "JPEG"):
         image = encoded(Image.new("RGB", (560, 448), "red"), kind)
-        assert smart_resized(image) is image
+        assert smart_resized(image, AREA) is image
 
 
 def test_an_image_is_rotated_by_its_exif_orientation() -> None:
@@ -101,7 +101,7 @@ def test_an_image_is_rotated_by_its_exif_orientation() -> None:
     turned.paste("blue", (0, 0, 560, 224))  # the upper half as stored
     exif = Image.Exif()
     exif[0x0112] = 6  # orientation: rotate by 90° clockwise
-    picture = decoded(smart_resized(encoded(turned, "JPEG", exif=exif)))
+    picture = decoded(smart_resized(encoded(turned, "JPEG", exif=exif), AREA))
     assert picture.size == (448, 560)
     right, left = picture.getpixel((440, 280)), picture.getpixel((8, 280))
     assert isinstance(right, tuple)
@@ -119,13 +119,15 @@ def test_an_image_is_converted_to_rgb(subtests: pytest.Subtests) -> None:
                 image = Image.new("I;16", (100, 80), shade * 256)
             else:
                 image = Image.new("L", (100, 80), shade).convert(mode)
-            picture = decoded(smart_resized(encoded(image, "JPEG" if mode == "CMYK" else "PNG")))
+            picture = decoded(
+                smart_resized(encoded(image, "JPEG" if mode == "CMYK" else "PNG"), AREA)
+            )
             assert picture.mode == "RGB"
             assert np.abs(np.asarray(picture, np.int16) - shade).max() <= 3
 
 
 def test_transparent_pixels_become_white() -> None:
-    picture = decoded(smart_resized(encoded(Image.new("RGBA", (90, 90), (0, 0, 0, 0)))))
+    picture = decoded(smart_resized(encoded(Image.new("RGBA", (90, 90), (0, 0, 0, 0))), AREA))
     assert picture.getextrema() == ((255, 255),) * 3
 
 
@@ -133,11 +135,11 @@ def test_an_undecodable_image_is_rejected(subtests: pytest.Subtests) -> None:
     cases: list[bytes] = [b"", b"<svg/>", encoded(Image.new("RGB", (64, 64))).data[:60]]
     for data in cases:
         with subtests.test(data=data):
-            refused = smart_resized(ChatImage(media_type="image/png", data=data))
+            refused = smart_resized(ChatImage(media_type="image/png", data=data), AREA)
             assert isinstance(refused, Rejection)
             assert refused.reason == "undecodable_image"
 
 
 def test_the_same_image_gives_the_same_bytes() -> None:
     image = encoded(Image.effect_noise((90, 70), 40).convert("RGB"))
-    assert smart_resized(image) == smart_resized(image)
+    assert smart_resized(image, AREA) == smart_resized(image, AREA)

@@ -12,6 +12,7 @@ from flows.ccd.refining import (
 )
 from prompts.loader import load_prompt
 from schemas.chat import ChatImage, ChatRequest
+from schemas.profile import ImageArea
 from schemas.records import Rejection
 from schemas.requests import RefinementBrief
 from tests.flows.steps.refine_captions.refined import BRIEF, TRANSLATED
@@ -27,7 +28,7 @@ def png(colour: str, width: int = 90, height: int = 60) -> ChatImage:
 
 def a_request(brief: RefinementBrief = BRIEF) -> ChatRequest:
     prompt = load_prompt("refine_captions")
-    images = resized_images([png(colour) for colour in COLOURS])
+    images = resized_images([png(colour) for colour in COLOURS], ImageArea())
     assert not isinstance(images, Rejection)
     return request_refinement(images, brief, prompt)
 
@@ -76,7 +77,7 @@ def test_a_wrong_number_of_images_raises_value_error() -> None:
 
 def test_one_unusable_image_rejects_the_group() -> None:
     images = [png("red"), png("green", 2010, 10), png("blue")]
-    refused = resized_images(images)
+    refused = resized_images(images, ImageArea())
     assert isinstance(refused, Rejection)
     assert (refused.stage, refused.reason) == ("refine_captions", "extreme_aspect_ratio")
     assert refused.context == {"image": 1}
