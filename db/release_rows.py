@@ -53,14 +53,12 @@ from db.tables import (
 from schemas.base import canonical_json
 from schemas.errors import IntegrityError
 from schemas.proposals import Candidate, Strategy, Tracklet, TrackletFrame
-from schemas.provenance import CallRow, Role
+from schemas.provenance import SOURCE_ROLES, TEXT_ROLES, CallRow, Role
 from schemas.records import Image, TermsCorrection
 from schemas.recos import ConfusionCheck, ConfusionMatch, DiscriminabilityReport
 from schemas.release import EmbedderPurpose
 from schemas.video import StageSettings, Track, Video
 
-_DOWN = (Role.DESCRIBES, Role.REWRITE_OF, Role.EDITED_FROM)
-_UP = (Role.IMPORTED_FROM, Role.SAMPLED_FROM, Role.CROP_OF)
 _ROW_KINDS = ("image", "caption", "rewrite")
 
 
@@ -254,7 +252,7 @@ def _texts_below(connection: Connection, ids: Sequence[str]) -> dict[str, _Node]
     level = list(ids)
     while level:
         below = []
-        for parent_id, model_call, entity in children_in(connection, level, _DOWN):
+        for parent_id, model_call, entity in children_in(connection, level, TEXT_ROLES):
             if entity.id in nodes or not _counts(entity, model_call):
                 continue
             parent = nodes.get(parent_id)
@@ -278,7 +276,7 @@ def _is_left_out(entity: StoredEntity) -> bool:
 
 def _sources_of(connection: Connection, ids: Sequence[str]) -> dict[str, str]:
     """Return the id of the source that each image was imported from."""
-    found = ancestor_ids(connection, ids, _UP, "source")
+    found = ancestor_ids(connection, ids, SOURCE_ROLES, "source")
     return {id_: min(sources) for id_, sources in found.items() if sources}
 
 

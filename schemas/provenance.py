@@ -98,6 +98,12 @@ class Role(StrEnum):
     PROPOSED_WITH = "proposed_with"
 
 
+SOURCE_ROLES = (Role.IMPORTED_FROM, Role.SAMPLED_FROM, Role.CROP_OF)
+"""The roles of links from images and videos to their source."""
+TEXT_ROLES = (Role.DESCRIBES, Role.REWRITE_OF, Role.EDITED_FROM)
+"""The roles of links from texts to the image that they describe."""
+
+
 def record_hash(number: int, names: Iterable[str], rest: str) -> bytes:
     """Return the hash of a record in the Merkle tree of its shard.
 

@@ -60,7 +60,9 @@ from schemas.base import ID_BYTES, EntityRecord, digest_of, entity_id, unframed
 from schemas.provenance import (
     ANSWERED,
     PROMOTE,
+    SOURCE_ROLES,
     STATE_AFTER,
+    TEXT_ROLES,
     WITHHELD_WHOLE,
     AgentKind,
     CallRow,
@@ -102,10 +104,6 @@ _CALL_COLUMNS = (
     *("parameters", "tokens_in", "tokens_out", "cost", "currency", "served", "prompt_digest"),
 )
 _MOST_KINDS_OF_CALLS = 100_000
-_UP = (Role.IMPORTED_FROM, Role.SAMPLED_FROM, Role.CROP_OF)
-"""The roles of links from images and videos to their source, as in `db.release_rows`."""
-_DESCRIBING = (Role.DESCRIBES, Role.REWRITE_OF, Role.EDITED_FROM)
-"""The roles of links from texts to the image that they describe, as for `_UP`."""
 _PROMOTED = frozenset({Role.PROMOTED_FROM, Role.PROMOTED_WITH})
 """The roles of links from promoted entities to shards, which are part of no id."""
 _LIVE = {_STATES["proposed"], _STATES["accepted"]}
@@ -525,9 +523,11 @@ class LineageChecks:
         for _, _, places, words in table:
             below, above, roles = places["child"], places["parent"], words["role"]
             roles[(below < 0) | (above < 0)] = _UNKNOWN
-            describing = _is_any(roles, _ROLES, *_DESCRIBING) & np.isin(kinds[below], [*_TEXTS])
+            describing = _is_any(roles, _ROLES, *TEXT_ROLES) & np.isin(kinds[below], [*_TEXTS])
             self._describing.append(np.stack([below, above])[:, describing])
-            upward = _is_any(roles, _ROLES, *_UP) & _is_any(kinds[below], _KINDS, "image", "video")
+            upward = _is_any(roles, _ROLES, *SOURCE_ROLES) & _is_any(
+                kinds[below], _KINDS, "image", "video"
+            )
             upward &= _is_any(kinds[above], _KINDS, "image", "video", "source")
             self._upward.append(np.stack([below, above])[:, upward])
             edits = roles == _ROLES[Role.EDITED_FROM]
