@@ -34,3 +34,8 @@ def first_of(names: Sequence[str], most: int) -> str:
 def shortened(text: str, most: int) -> str:
     """Return a text of at most `most` characters, ending in "…" if some are left out."""
     return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def storable(text: str) -> str:
+    """Return `text` without lone surrogates, which UTF-8 cannot encode; they are escaped."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")

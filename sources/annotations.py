@@ -14,6 +14,7 @@ from schemas.base import Record, Split
 from schemas.errors import FormatError
 from schemas.json_stream import DECODER, Element, JsonBreak, JsonCursor, open_annotations
 from schemas.records import Granularity, Source
+from schemas.wording import storable
 from sources.records import (
     DEFAULT_OPTIONS,
     BadRow,
@@ -22,7 +23,6 @@ from sources.records import (
     Scope,
     raw_text,
     shown,
-    storable,
 )
 
 SPLITS: Final[tuple[Split, ...]] = get_args(Split)

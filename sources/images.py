@@ -22,8 +22,9 @@ from schemas.base import Record, Sha256, sha256_of
 from schemas.decoders import DECODER_FAULTS, decode_limited, too_many_scans
 from schemas.limited import LimitExceededError
 from schemas.records import Rejection
+from schemas.wording import storable
 from sources.bare_image import bare_image
-from sources.records import BadRow, SourceRow, storable
+from sources.records import BadRow, SourceRow
 
 T = TypeVar("T")
 _IN_MEMORY = re.compile(r" ?<_io\.BytesIO[^>]*>")  # Pillow's name for something that is not a file

@@ -8,6 +8,7 @@ from pydantic import Field
 from schemas.base import IF_ANY, IF_KNOWN, Record, Split
 from schemas.records import Attribution, Rejection
 from schemas.taxonomy import DifferenceType
+from schemas.wording import storable
 
 _RAW_CHARACTERS = 2000
 _SHOWN_CHARACTERS = 80
@@ -116,11 +117,6 @@ def raw_text(value: Any) -> str:
 def shown(value: Any) -> str:
     """Return `value` as short JSON text, for a message."""
     return _cut(_json_text(value), _SHOWN_CHARACTERS)
-
-
-def storable(text: str) -> str:
-    """Return `text` without lone surrogates, which UTF-8 cannot encode; they are escaped."""
-    return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def _json_text(value: Any) -> str:

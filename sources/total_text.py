@@ -10,6 +10,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple, TypeVar
 
 from schemas.errors import FormatError
+from schemas.wording import storable
 from sources.annotations import (
     Field,
     FieldError,
@@ -20,7 +21,7 @@ from sources.annotations import (
     digest_file,
     split_in_name,
 )
-from sources.records import DEFAULT_OPTIONS, ReadOptions, Row, SourceRow, shown, storable
+from sources.records import DEFAULT_OPTIONS, ReadOptions, Row, SourceRow, shown
 
 # The words of one ground-truth file of Total-Text: numpy's arrays as Python prints them.
 

@@ -23,8 +23,8 @@ from schemas.errors import UsageError
 from schemas.profile import Profile
 from schemas.tracking import AssociationSettings
 from schemas.video import Finding, Observation, Track
+from schemas.wording import storable
 from sources.motchallenge import BadLine, Boxes, Result, read_boxes, write_results
-from sources.records import storable
 from sources.video.finding import FoundVideo, inspect_video
 from sources.video.reader import VideoProblem, VideoReader, open_video
 

@@ -22,7 +22,7 @@ from schemas.errors import FormatError
 from schemas.limited import LimitExceededError, iterate_limited, run_limited
 from schemas.records import Rejection
 from schemas.video import VideoFacts
-from sources.records import storable
+from schemas.wording import storable
 
 if TYPE_CHECKING:
     from av.container import InputContainer

@@ -9,7 +9,7 @@ from typing import Any, Final
 from yarl import URL
 
 from schemas.records import Rejection
-from sources.records import storable
+from schemas.wording import storable
 
 STAGE = "download_image"
 

@@ -30,7 +30,9 @@ def hexes(digits: int) -> st.SearchStrategy[str]:
     return st.text("0123456789abcdef", min_size=digits, max_size=digits)
 
 
-PATHS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1).filter(stays_below)
+PATHS = st.text(
+    st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1
+).filter(stays_below)
 FILES = st.lists(
     st.builds(
         ReleasedFile,
@@ -78,9 +80,10 @@ def test_an_entry_is_canonical_json(file: ReleasedFile) -> None:
 
 def test_invalid_entries_are_reported_with_their_index(tmp_path: Path) -> None:
     cases: list[tuple[dict[str, Any], str]] = [
-        ({"path": "../1.jpg"}, "path: .*must stay below"),
-        ({"path": "/1.jpg"}, "path: .*must stay below"),
-        ({"path": "images//1.jpg"}, "path: .*must stay below"),
+        ({"path": "../1.jpg"}, "path: .*must name a file below"),
+        ({"path": "a\0b"}, "path: .*must name a file below"),
+        ({"path": "/1.jpg"}, "path: .*must name a file below"),
+        ({"path": "images//1.jpg"}, "path: .*must name a file below"),
         ({"path": ""}, "path: "),
         ({"sha256": "AB" * 32}, "sha256: "),
         ({"size_bytes": -1}, "size_bytes: "),
