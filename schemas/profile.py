@@ -362,9 +362,8 @@ class TransformersChat(_SampledModel):
     @property
     def parameters(self) -> dict[str, Any]:
         """Return everything, besides the model, that determines an answer."""
-        loaded = {"quantization": self.quantization_config, "dtype": self.dtype}
-        if self.dtype == "auto":
-            del loaded["dtype"]
+        dtype = None if self.dtype == "auto" else self.dtype
+        loaded = {"quantization": self.quantization_config, "dtype": dtype}
         return super().parameters | {name: value for name, value in loaded.items() if value}
 
     @model_validator(mode="after")

@@ -15,15 +15,7 @@ from schemas.errors import FormatError
 from schemas.json_stream import DECODER, Element, JsonBreak, JsonCursor, open_annotations
 from schemas.records import Granularity, Source
 from schemas.wording import storable
-from sources.records import (
-    DEFAULT_OPTIONS,
-    BadRow,
-    ReadOptions,
-    Row,
-    Scope,
-    raw_text,
-    shown,
-)
+from sources.records import DEFAULT_OPTIONS, BadRow, ReadOptions, Row, Scope, raw_text, shown
 
 SPLITS: Final[tuple[Split, ...]] = get_args(Split)
 _SPLIT_IN_NAME = re.compile(rf"(?:^|[^a-z])({'|'.join(SPLITS)})(?![a-z])")

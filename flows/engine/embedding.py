@@ -18,13 +18,13 @@ from db.store import Store
 from flows.engine.context import RunContext
 from flows.engine.report import Progress, StageReport
 from models.embedding import ImageTextEmbedder, Vectors
-from models.weights import checkpoint_digest
+from models.weights import checkpoint_digest, needs_extra
 from retrieval.embeddings import check_same_space, read_array, unit_rows
 from schemas.base import sha256_of
 from schemas.chat import ModelRef
 from schemas.decoders import as_rgb
 from schemas.embedding import CfamEmbedder, EmbedderSpec, EmbeddingModelSpec, PrecomputedEmbedder
-from schemas.errors import BlobMismatchError, FormatError, IntegrityError, MissingExtraError
+from schemas.errors import BlobMismatchError, FormatError, IntegrityError
 from schemas.processes import ordered_map
 from schemas.records import Image as ImageRecord
 from schemas.records import Picture
@@ -147,10 +147,8 @@ def build_embedder(spec: EmbeddingModelSpec) -> ImageTextEmbedder:
     """
     if not isinstance(spec, CfamEmbedder):
         return models.registry.build_embedder(spec)
-    try:
+    with needs_extra(f"the embedder {spec.name!r}"):
         from retrieval.cfam.network.checkpoints import CfamImageTextEmbedder
-    except ModuleNotFoundError as error:
-        raise MissingExtraError(f"the embedder {spec.name!r}", "torch") from error
     return CfamImageTextEmbedder(spec)
 
 

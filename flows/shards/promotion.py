@@ -172,16 +172,15 @@ def promote_records(
         if shard is None or number % size >= shard.record(Shard).records:
             raise UsageError(f"the shards of {dataset!r} have no record {number}")
         by_shard[number // size].append(number)
-    context.progress.start(report.stage, sum(map(len, by_shard.values())))
-    for at, wanted in by_shard.items():
-        tables = [
-            _Table(one, read_shard(context.blobs, one))
-            for one in (shards[at], *computed_shards(context.store, shards[at]))
-        ]
-        for number in wanted:
-            _promote(context, dataset, tables, number, number % size, report)
-            context.progress.advance(report.stage, 1)
-    context.progress.end(report)
+    with context.progress.shown(report, sum(map(len, by_shard.values()))):
+        for at, wanted in by_shard.items():
+            tables = [
+                _Table(one, read_shard(context.blobs, one))
+                for one in (shards[at], *computed_shards(context.store, shards[at]))
+            ]
+            for number in wanted:
+                _promote(context, dataset, tables, number, number % size, report)
+                context.progress.advance(report.stage, 1)
     return report
 
 
