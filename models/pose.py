@@ -3,7 +3,6 @@
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from PIL import Image
 
 from models.adapter import Adapter
@@ -21,9 +20,6 @@ from schemas.errors import ModelError
 from schemas.video import Body
 
 # ViTPose (Xu et al., NeurIPS 2022) as implemented in transformers.
-
-_PEOPLE_AT_ONCE = 32
-_SMALLEST_SIDE_PX = 1.0
 
 
 class TransformersPoseModel(Adapter[tracking.ViTPoseModel]):
@@ -47,13 +43,22 @@ class TransformersPoseModel(Adapter[tracking.ViTPoseModel]):
         with loading_faults("transformers", spec.ref):
             self._load(transformers)
 
-    def bodies(self, pixels: Pixels, boxes_xyxy: NDArray[np.floating]) -> list[Body]:
-        """Return the number of visible keypoints in each box: see `PoseModel`."""
-        frame = Image.fromarray(np.ascontiguousarray(pixels))
-        counts: list[int] = []
-        for start in range(0, len(boxes_xyxy), _PEOPLE_AT_ONCE):
-            counts += self._count(frame, boxes_xyxy[start : start + _PEOPLE_AT_ONCE])
-        return [Body(keypoints=count) for count in counts]
+    def body(self, pixels: Pixels) -> Body:
+        """Return the number of visible keypoints: see `PoseModel`."""
+        height, width = pixels.shape[:2]
+        boxes = [[[0.0, 0.0, width, height]]]
+        crop = self._processor(Image.fromarray(pixels), boxes=boxes, return_tensors="pt")
+        if self._has_experts:  # those of ViTPose+, one per dataset; the first is COCO's
+            crop["dataset_index"] = self._torch.zeros(1, dtype=self._torch.int64)
+        try:
+            with self._torch.inference_mode():
+                heat = self._model(**crop.to(self._device))
+        except self._torch.OutOfMemoryError as error:
+            raise ModelError(
+                f"{self.ref} does not fit into the memory of {self._device}"
+            ) from error
+        visible = heat.heatmaps.flatten(2).amax(dim=2) >= self._spec.visible_score
+        return Body(keypoints=int(visible.sum()))
 
     def _load(self, transformers: Any) -> None:
         config = configuration_of(transformers, self.ref)
@@ -67,29 +72,6 @@ class TransformersPoseModel(Adapter[tracking.ViTPoseModel]):
         self._model = network.to(self._device)
         self._has_experts = getattr(config.backbone_config, "num_experts", 1) > 1
 
-    def _count(self, frame: Image.Image, boxes_xyxy: NDArray[np.floating]) -> list[int]:
-        near, far = boxes_xyxy[:, :2], boxes_xyxy[:, 2:]
-        boxes_xywh = np.concatenate([near, np.maximum(far - near, _SMALLEST_SIDE_PX)], axis=1)
-        people = self._processor(frame, boxes=[boxes_xywh.tolist()], return_tensors="pt")
-        try:
-            with self._torch.inference_mode():
-                heat = self._model(**people.to(self._device), **self._expert(len(boxes_xywh)))
-        except self._torch.OutOfMemoryError as error:
-            raise ModelError(
-                f"{self.ref} does not fit into the memory of {self._device}"
-            ) from error
-        visible = heat.heatmaps.flatten(2).amax(dim=2) >= self._spec.visible_score
-        counts: list[int] = visible.sum(dim=1).tolist()
-        return counts
-
-    def _expert(self, people: int) -> dict[str, Any]:
-        """Return the expert of ViTPose+ to use; there is one per dataset, the first is COCO's."""
-        if not self._has_experts:
-            return {}
-        return {
-            "dataset_index": self._torch.zeros(people, dtype=self._torch.int64, device=self._device)
-        }
-
 
 # The pose landmarks of MediaPipe (BlazePose, Bazarevsky et al. 2020), run by OpenCV.
 
@@ -100,7 +82,7 @@ _VISIBILITY = 3  # of a landmark's five values: x, y, z, visibility, presence
 
 
 class MediaPipePoseModel(Adapter[tracking.MediaPipePoseModel]):
-    """Landmarks, person score and person mask, of one person in each box.
+    """Landmarks, person score and person mask of one person.
 
     Raises:
         MissingExtraError: the package `mediapipe` is not installed.
@@ -113,23 +95,15 @@ class MediaPipePoseModel(Adapter[tracking.MediaPipePoseModel]):
         self._network = cv2.dnn.readNetFromTFLite(str(folder / "pose_landmark_full.tflite"))
         super().__init__(spec)
 
-    def bodies(self, pixels: Pixels, boxes_xyxy: NDArray[np.floating]) -> list[Body]:
-        """Return the visible body in each box: see `PoseModel`."""
-        return [self._body(pixels, box) for box in boxes_xyxy]
-
-    def _body(self, pixels: Pixels, box_xyxy: NDArray[np.floating]) -> Body:
+    def body(self, pixels: Pixels) -> Body:
+        """Return the visible body: see `PoseModel`."""
         import cv2
 
-        left, top = np.floor(box_xyxy[:2]).astype(int).clip(0)
-        right, bottom = np.ceil(box_xyxy[2:]).astype(int)
-        crop = pixels[top:bottom, left:right]
-        if not crop.size:
-            return Body(keypoints=0, person=0.0, person_share=0.0)
-        height, width = crop.shape[:2]
+        height, width = pixels.shape[:2]
         side = max(height, width)
         above, before = (side - height) // 2, (side - width) // 2
         square = np.zeros((side, side, 3), np.uint8)
-        square[above : above + height, before : before + width] = crop
+        square[above : above + height, before : before + width] = pixels
         self._network.setInput(cv2.dnn.blobFromImage(square, 1 / 255, (_SIDE_PX, _SIDE_PX)))
         outputs = self._network.forward(["Identity", "Identity_1", "Identity_2"])
         landmarks, flag, mask = (np.asarray(part, np.float32) for part in outputs)

@@ -70,9 +70,7 @@ def body_measurer(
 
     def body(crop: Picture) -> Body:
         with Image.open(io.BytesIO(read(crop.sha256, crop.media_type))) as picture:
-            pixels = np.asarray(as_rgb(picture))
-        whole = np.array([[0, 0, crop.width_px, crop.height_px]], np.float64)
-        return model.bodies(pixels, whole)[0]
+            return model.body(np.asarray(as_rgb(picture)))
 
     return lambda track: with_bodies(
         track, {one.frame: body(one.crop) for one in track.observations}

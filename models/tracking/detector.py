@@ -80,11 +80,6 @@ class PoseModel(Protocol):
         """The model, for provenance."""
         ...
 
-    def bodies(self, pixels: Pixels, boxes_xyxy: NDArray[np.floating]) -> list[Body]:
-        """Return the visible body in each box, in order; of 17 keypoints, as in COCO.
-
-        Args:
-            pixels: the frame.
-            boxes_xyxy: (n, 4): left, top, right, bottom in pixels of the frame.
-        """
+    def body(self, pixels: Pixels) -> Body:
+        """Return the visible body in the crop of one person; of 17 keypoints, as in COCO."""
         ...

@@ -3,9 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from db.blob_check import BlobCheck
 from db.decisions import append_decisions
@@ -223,9 +221,8 @@ class ConstantPose:
         self.ref = ModelRef(name="every-limb", revision="1")
         self._keypoints = keypoints
 
-    def bodies(self, pixels: Pixels, boxes_xyxy: NDArray[np.floating]) -> list[Body]:
-        assert boxes_xyxy.tolist() == [[0, 0, pixels.shape[1], pixels.shape[0]]]
-        return [Body(keypoints=self._keypoints)] * len(boxes_xyxy)
+    def body(self, pixels: Pixels) -> Body:
+        return Body(keypoints=self._keypoints)
 
 
 def test_a_pose_model_drops_crops_with_few_keypoints(followed: RunContext, tmp_path: Path) -> None:

@@ -44,8 +44,9 @@ def test_a_person_has_a_body_and_the_lawn_does_not(
 ) -> None:
     model = build_pose_model(MediaPipePoseModel())
     person = max(confident[1], key=lambda box: box[3] - box[1])
-    lawn = np.array([20, 200, 60, 280], np.float32)
-    person_body, lawn_body = model.bodies(frames[1].pixels, np.stack([person, lawn]))
+    left, top, right, bottom = person.round().astype(int)
+    person_body = model.body(frames[1].pixels[top:bottom, left:right])
+    lawn_body = model.body(frames[1].pixels[200:280, 20:60])
     assert person_body.keypoints >= 8
     assert person_body.person is not None
     assert lawn_body.person is not None
