@@ -1,7 +1,7 @@
 """`train-cfam`: trains CFAM on a release and records the result."""
 
-import time
 from collections.abc import Iterable, Mapping
+from contextlib import ExitStack
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -325,41 +325,33 @@ def _train(
 ) -> "Trained | None":
     with needs_extra("training CFAM"):
         from retrieval.cfam.network.training import train
-    return train(settings, found.splits, home, _Shown(progress))
+    with ExitStack() as stack:
+        return train(settings, found.splits, home, _Shown(progress, stack))
 
 
 class _Shown:
-    """Shows steps as progress, and validations as sentences."""
+    """Shows steps as progress, and validations as sentences, until `stack` is closed."""
 
-    def __init__(self, progress: Progress) -> None:
-        self._progress = progress
+    def __init__(self, progress: Progress, stack: ExitStack) -> None:
+        self._progress, self._stack = progress, stack
         self._report = StageReport(_STAGE)
-        self._steps, self._started = 0, time.monotonic()
 
     def begin(self, steps: int, done: int) -> None:
         """Shows a bar, advanced to where an earlier run stopped."""
-        self._steps, self._report.already_done = steps, done
-        self._progress.start(_STAGE, steps)
+        self._report.already_done = done
+        self._stack.enter_context(self._progress.shown(self._report, steps))
         self._progress.advance(_STAGE, done)
-        if done == steps:
-            self._end()
 
-    def stepped(self, line: StepLine) -> None:
+    def stepped(self, _: StepLine) -> None:
         """Moves the bar."""
         self._progress.advance(_STAGE, 1)
         self._report.done += 1
-        if line.step == self._steps:
-            self._end()
 
     def validated(self, line: ValidationLine) -> None:
         """Reports the scores of a validation."""
         stated = _stated_metrics(line.metrics)
         metrics = ", ".join(f"{name} {line.metrics[name]:.1f} %" for name in stated)
         self._progress.say(f"epoch {line.epoch + 1}, step {line.step:,}: {metrics}")
-
-    def _end(self) -> None:
-        self._report.seconds = time.monotonic() - self._started
-        self._progress.end(self._report)
 
 
 def _stated_metrics(metrics: Mapping[str, float]) -> list[str]:

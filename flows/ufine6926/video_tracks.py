@@ -225,18 +225,16 @@ class _Writing:
 
     def _results(self, progress: Progress) -> Iterator[Result]:
         """Follow the frames and yield the box of each person, with the progress shown."""
-        total, started = self._reader.facts.frame_count, time.perf_counter()
+        total = self._reader.facts.frame_count
         stage = StageReport(f"track {self._origin.video}")
-        progress.start(stage.stage, total // self._every if total else None)
-        for frame in self._reader.frames(every=self._every):
-            for person in self._follower.follow(frame).people:
-                self._report.boxes += 1
-                yield Result(frame.number + 1, person.number, person.box_xyxy, person.score)
-            self._take_finished()
-            stage.done += 1
-            progress.advance(stage.stage, 1)
-        stage.seconds = time.perf_counter() - started
-        progress.end(stage)
+        with progress.shown(stage, total // self._every if total else None):
+            for frame in self._reader.frames(every=self._every):
+                for person in self._follower.follow(frame).people:
+                    self._report.boxes += 1
+                    yield Result(frame.number + 1, person.number, person.box_xyxy, person.score)
+                self._take_finished()
+                stage.done += 1
+                progress.advance(stage.stage, 1)
 
     def _put(self, data: bytes, _media_type: str) -> str:
         """Hold a crop until its track is filtered."""
