@@ -28,14 +28,13 @@ from schemas.base import (
 )
 from schemas.errors import IntegrityError, UsageError
 from schemas.json_stream import JsonBreak, JsonCursor, stream_members
-from schemas.release import LineageStatistics, Manifest
+from schemas.release import Manifest
 from schemas.validation import fault_of
 
 MANIFEST = "manifest.json"
 MAX_CHARACTERS = 16 * 1024 * 1024
 """The longest single value that is read, because files may have been manipulated."""
 _UNNAMED = "0" * 64
-_UNTOLD = LineageStatistics(entities=0, derivations=0, decisions=0, calls=0, activities=0, agents=0)
 _ENTRY: Final = re.compile(
     r'\{(?:"entity_id":"([0-9a-f]{32})",)?"path":"([^"\\\x00-\x1f]+)",'
     r'"sha256":"([0-9a-f]{64})","size_bytes":(0|[1-9][0-9]{0,17})\},\s*'
@@ -78,8 +77,7 @@ def named(manifest: Manifest, files: Iterable[ReleasedFile]) -> Manifest:
 
 
 def unnamed(**values: Any) -> Manifest:
-    """A manifest without lineage, files and id."""
-    values = {"lineage": _UNTOLD, **values}
+    """A manifest without files and id."""
     return Manifest(id=_UNNAMED, files_root=_UNNAMED, files_count=0, **values)
 
 

@@ -382,8 +382,9 @@ def is_reviewed(statistics: ReleaseStatistics) -> bool:
 def distribution(counts: Mapping[int, int]) -> Distribution:
     """The distribution of numbers, given the frequency of each; quartiles by nearest rank."""
     total = sum(counts.values())
-    values = np.repeat([*counts], [*counts.values()]) if total else np.zeros(1, int)
-    quartiles = np.quantile(values, (0, 0.25, 0.5, 0.75, 1), method="inverted_cdf")
+    values, weights = zip(*(counts.items() if total else [(0, 1)]), strict=True)
+    steps = (0, 0.25, 0.5, 0.75, 1)
+    quartiles = np.quantile(values, steps, weights=weights, method="inverted_cdf")
     names = ("minimum", "lower_quartile", "median", "upper_quartile", "maximum")
     mean = sum(value * count for value, count in counts.items()) / max(1, total)
     return Distribution(

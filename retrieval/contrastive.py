@@ -137,7 +137,7 @@ class ContrastiveSamples:
         anchors: for each the index of its group's anchor, which is its own index for an anchor.
         differences: for each the type of its one difference; None for an anchor.
         counts: for each the number of its captions, of shape (n,); None where all have five. The
-            texts stand image by image.
+            texts come image by image.
         methods: for each how it was obtained, "search" or "edit"; None for an anchor, and where it
             is not known. Empty where it is known of none.
         areas: for each the share of its anchor's area that an edit changed; None if it was not

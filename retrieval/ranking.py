@@ -45,9 +45,9 @@ Floats = NDArray[np.float64]
 class RankedMatches:
     """The matches of some queries in one gallery, the most similar match of a query first.
 
-    Values of matches stand query by query in arrays of shape (matches,), of which `starts[q]` to
-    `starts[q + 1]` are those of query q. Similarities s are normalised to [0, 1]: (cos + 1) / 2.
-    An item that is no match and exactly as similar as a match stands before it.
+    Values of matches are stored query by query in arrays of shape (matches,), of which `starts[q]`
+    to `starts[q + 1]` are those of query q. Similarities s are normalised to [0, 1]: (cos + 1) / 2.
+    An item that is no match and exactly as similar as a match ranks before it.
 
     Attributes:
         gallery: how many items the gallery has.
@@ -149,7 +149,7 @@ def average_precision(matches: RankedMatches) -> Floats:
 
         AP = 1/n · Σ_k k / j_k
 
-    Every match counts, however low it stands; nothing is interpolated.
+    Every match counts, however low it ranks; nothing is interpolated.
     """
     return matches.mean_by_query(matches.places / matches.ranks)
 
@@ -224,7 +224,7 @@ def _positive_negative_ratio(mean: Floats, others_mean: Floats) -> Floats:
 #
 # `mSD_Calculator.py` (github.com/Zplusdragon/UFineBench) sorts identities by similarity but leaves
 # similarities in the order of the gallery, and multiplies the two as if they belonged together. So
-# where a match stands at rank j, it takes the similarity of the *j-th item of the gallery as given*
+# where a match has rank j, it takes the similarity of the *j-th item of the gallery as given*
 # for that of the match, and sums of similarities run over the gallery as given, too. The value
 # changes when the gallery is shuffled. The published values are not its values (with perfect
 # retrieval it gives 62 to 64, the paper prints up to 68.45), but the definition's.
@@ -242,10 +242,10 @@ def similarity_distribution_released(
         ASP = 1/n · Σ_k [ Σ_{i ≤ k} u(j_i) / Σ_{r ≤ j_k} u(r) ]
         SD  = (1 - exp(-x)) · ASP
 
-    Ties stand as everywhere here; the calculator leaves them to an unstable sort.
+    Ties are ordered as in `RankedMatches`; the calculator leaves them to an unstable sort.
 
     Args:
-        matches: where the matches stand.
+        matches: the ranks of the matches.
         at_rank: u(j) for the rank j of each match, of shape (matches,).
         up_to_rank: the sum of u over the first j items of the gallery, of shape (matches,).
     """

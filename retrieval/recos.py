@@ -34,7 +34,7 @@ class RecosSamples:
     Attributes:
         images: their names, each another.
         tasks: for each the task that its captions are for; None where that is not known.
-        captions: how many captions each has, of shape (n,); rows of the texts stand image by image.
+        captions: how many captions each has, of shape (n,); rows of the texts come image by image.
     """
 
     images: tuple[str, ...]

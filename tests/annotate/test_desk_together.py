@@ -53,20 +53,25 @@ def office() -> MemoryOffice:
     return MemoryOffice()
 
 
+@pytest.fixture
+def people(tmp_path: Path, store: Store, office: MemoryOffice) -> list[str]:
+    """Two annotators of a queue with items."""
+    world = SharedWorld(tmp_path, store)
+    for number in range(ITEMS):
+        world.add(f"{REWRITE} {number}")
+    return [hire(store, office, name) for name in ("ann", "bea")]
+
+
 def states(store: Store) -> Counter[str]:
     return Counter(entity.state for entity in find(store, DATASET, "rewrite"))
 
 
 def test_answers_received_by_two_concurrent_pulls_are_decided(
-    tmp_path: Path, store: Store, office: MemoryOffice
+    store: Store, office: MemoryOffice, people: list[str]
 ) -> None:
-    world = SharedWorld(tmp_path, store)
-    ann, bea = (hire(store, office, name) for name in ("ann", "bea"))
-    for number in range(ITEMS):
-        world.add(f"{REWRITE} {number}")
     push(store, office, QUEUE)
-    work(store, office, ann, lambda text: accepting(text))
-    work(store, office, bea, lambda text: accepting(text))
+    for person in people:
+        work(store, office, person, accepting)
     reading = Barrier(2)
 
     def one_first(name: str) -> Callable[[str], MemoryDesk]:
@@ -81,17 +86,13 @@ def test_answers_received_by_two_concurrent_pulls_are_decided(
         reading.wait()
         pull(store, one_first(name), QUEUE)
 
-    together(lambda: pulled(ann), lambda: pulled(bea))
+    together(lambda: pulled(people[0]), lambda: pulled(people[1]))
     assert states(store) == {"accepted": ITEMS}
 
 
 def test_a_push_waits_for_another_that_sends_the_same_tasks(
-    tmp_path: Path, store: Store, office: MemoryOffice
+    store: Store, office: MemoryOffice, people: list[str]
 ) -> None:
-    world = SharedWorld(tmp_path, store)
-    people = [hire(store, office, name) for name in ("ann", "bea")]
-    for number in range(ITEMS):
-        world.add(f"{REWRITE} {number}")
     desk = office(people[0])
     send = desk.import_tasks
     with ThreadPoolExecutor(1) as pool:
@@ -110,15 +111,11 @@ def test_a_push_waits_for_another_that_sends_the_same_tasks(
 
 
 def test_the_same_answers_in_two_concurrent_pulls_count_once(
-    tmp_path: Path, store: Store, office: MemoryOffice
+    store: Store, office: MemoryOffice, people: list[str]
 ) -> None:
-    world = SharedWorld(tmp_path, store)
-    people = [hire(store, office, name) for name in ("ann", "bea")]
-    for number in range(ITEMS):
-        world.add(f"{REWRITE} {number}")
     together(*[lambda: push(store, office, QUEUE)] * 2)
     for person in people:
-        work(store, office, person, lambda text: accepting(text))
+        work(store, office, person, accepting)
     together(
         lambda: pull(store, office, QUEUE),
         lambda: pull(store, office, QUEUE),

@@ -12,7 +12,7 @@ from release.manifest import unnamed
 from release.statistics import StatisticsCounter
 from release.terms import LicensedItem, terms_of
 from schemas.errors import IntegrityError, UsageError
-from schemas.release import Manifest
+from schemas.release import LineageStatistics, Manifest
 from tests.release.worlds import DATASET, World, small_world, store_world
 
 
@@ -36,6 +36,9 @@ def manifest(version: str = "1.0.0", digit: str = "a", dataset: str = DATASET) -
         prompts=(),
         models=(),
         statistics=StatisticsCounter().result({}),
+        lineage=LineageStatistics(
+            entities=0, derivations=0, decisions=0, calls=0, activities=0, agents=0
+        ),
         terms=terms_of([LicensedItem("CC0-1.0", "source", own=False, images=2)], {}),
     )
     return draft.model_copy(update={"id": digit * 64})
