@@ -11,11 +11,12 @@ from schemas.records import Picture
 LINKED_LATER: Final[Mapping[str, frozenset[str]]] = {
     "filter_report": frozenset({"filtered_with"}),
     "tracklet": frozenset({"proposed_with", "tracked_with"}),
+    "shard": frozenset({"filtered_with"}),
 }
 """By kind, the roles of parents that are not part of an id, such as settings.
 
-If other thresholds lead to the same report or tracklet, it keeps its id and the decisions on it,
-and is linked to those settings as well.
+If other thresholds lead to the same report, tracklet or shard, it keeps its id and the decisions on
+it, and is linked to those settings as well.
 """
 
 

@@ -246,10 +246,12 @@ def require_shards(store: Store, dataset: str) -> None:
         raise UsageError(f"{dataset!r} has no shards; import it with: loupe import --shards")
 
 
-def computed_shards(store: Store, shard: StoredEntity) -> list[StoredEntity]:
+def computed_shards(
+    store: Store, shard: StoredEntity, states: Collection[str] = LIVE
+) -> list[StoredEntity]:
     """Return the shards that steps computed from a shard."""
     found = find_children(store, shard.id, Role.COMPUTED_FROM)
-    return [one for one in found if one.state in LIVE]
+    return [one for one in found if one.state in states]
 
 
 def erase_withdrawn(
@@ -338,7 +340,7 @@ def _erase_places(
 ) -> int:
     """Erase records of a shard, and what steps computed from them; return how many are new."""
     new = 0
-    for one in (shard, *computed_shards(store, shard)):
+    for one in (shard, *computed_shards(store, shard, (*LIVE, "inactive"))):
         rows = read_shard(blobs, one)
         left = [place for place in places if rows[place].erased is None]
         for place in left:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 from db.calls import record_call
-from db.entities import NewEntity, StoredEntity, WorkResult, datasets_of, fetch, find
+from db.entities import LIVE, NewEntity, StoredEntity, WorkResult, datasets_of, fetch, find
 from db.withdrawal_graph import image_with
 from db.withdrawals import refused_files
 from db.work import commit_chunk, configurations_of, register_plan, stream_mark, worked_inputs
@@ -249,7 +249,7 @@ def damaged_shards(context: RunContext, dataset: str) -> Iterator[str]:
     """Check all shards of a source and the proofs of promoted records; return what is wrong."""
     roots: dict[str, str] = {}
     for imported in imported_shards(context.store, dataset):
-        for shard in (imported, *computed_shards(context.store, imported)):
+        for shard in (imported, *computed_shards(context.store, imported, (*LIVE, "inactive"))):
             roots[shard.id] = shard.record(Shard).root
             try:
                 read_shard(context.blobs, shard)

@@ -12,18 +12,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from db.calls import NewCall
-from db.entities import NewEntity, StoredEntity, WorkResult, pages
+from db.entities import LIVE, NewEntity, StoredEntity, WorkResult, children_of, pages
 from db.withdrawal_graph import own_digests
 from db.withdrawals import refused_files
 from db.work import Pending, configurations_of
 from flows.engine.contamination import Fingerprints
-from flows.engine.context import RunContext
+from flows.engine.context import RunContext, sync_active
 from flows.engine.embedding import build_embedder, pinned, read_ahead, stored_image
 from flows.engine.importing import open_source
 from flows.engine.model_step import DatasetModel, require_answers, step_results
 from flows.engine.programs import BlobProgram
 from flows.engine.report import StageReport
-from flows.engine.runner import Stage, run_stage, run_stream
+from flows.engine.runner import Stage, run_stage, run_stream, store_settings
 from flows.shards.files import (
     DUPLICATES,
     IMPORT,
@@ -72,6 +72,7 @@ from schemas.profile import (
     TransformersChat,
     VllmChat,
 )
+from schemas.provenance import Role
 from schemas.records import Caption, Image, Rejection, Shard
 from schemas.similarity import (
     FINGERPRINT,
@@ -461,20 +462,25 @@ class ShardDuplicates(ShardStep):
     """Rejects records whose image has the same content as one that is kept.
 
     Attributes:
-        among: the digest of the images that are compared, and of the settings.
+        settings: the id of the settings of the search, which name the images that are compared.
         kept: the id of the image that is kept, by that of the image that is not.
     """
 
     step = DUPLICATES
     version = "1"
 
-    among: str
+    settings: str
     kept: Mapping[str, str]
 
     @property
     def configuration(self) -> dict[str, Any]:
-        """The images that are compared."""
-        return {"among": self.among}
+        """The settings of the search."""
+        return {"settings": self.settings}
+
+    def _shard(self, shard: StoredEntity) -> NewEntity:
+        """Link the shard to the settings; if others lead to the same rows, it stays the same."""
+        made = super()._shard(shard)
+        return made._replace(parents=(*made.parents, (Role.FILTERED_WITH, self.settings)))
 
     def computed(self, rows: Sequence[ShardRow]) -> list[tuple[RecordResult, bytes | None]]:
         """Return a rejection for each row whose image is not kept."""
@@ -494,8 +500,8 @@ def find_shard_duplicates(
 ) -> NearDuplicateReport:
     """Find near-duplicates among all images of a source's shards; one of each content is kept.
 
-    Embeddings are compared if all shards have them: those of the newest model that embedded all.
-    Spectra and embeddings are in temporary files.
+    Results of other settings become inactive. Embeddings are compared if all shards have them:
+    those of the newest model that embedded all. Spectra and embeddings are in temporary files.
 
     Raises:
         UsageError: a shard has no fingerprints, shards were embedded with different models, or
@@ -558,9 +564,16 @@ def find_shard_duplicates(
         for cluster in found.clusters
         for pair in cluster.dropped
     }
-    among = digest_of(settings.model_dump_json(), *roots)
-    step = ShardDuplicates(context.blobs.url, among, kept)
+    values = {"settings": settings.model_dump(mode="json"), "among": digest_of(*roots)}
+    stored = store_settings(context, dataset, DUPLICATES, ShardDuplicates.version, values).id
+    step = ShardDuplicates(context.blobs.url, stored, kept)
     run_step(context, dataset, step, local=True)
+    current = set(children_of(context.store, [stored], Role.FILTERED_WITH)[stored])
+
+    def is_active(shard: StoredEntity) -> bool | None:
+        return shard.id in current if shard.group == DUPLICATES else None
+
+    sync_active(context, dataset, Shard.kind, is_active, LIVE)
     return found.report
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from threading import Barrier, BrokenBarrierError, Event
 from typing import Any
 
+import PIL.Image
 import pyarrow.parquet as pq
 import pytest
 
@@ -26,6 +27,7 @@ from flows.engine.context import RunContext
 from flows.engine.embedding import CachedEmbedder, stored_image
 from flows.engine.importing import import_source
 from flows.engine.pipeline import run_pipeline
+from flows.engine.sampling import SampleSettings
 from flows.engine.software import software
 from flows.shards import steps
 from flows.shards.files import (
@@ -40,6 +42,7 @@ from flows.shards.files import (
 from flows.shards.promotion import (
     damaged_shards,
     find_records,
+    promote_drawn,
     promote_image,
     promote_records,
 )
@@ -85,11 +88,16 @@ PROFILE = load_profile("builtin")
 
 @pytest.fixture(scope="module")
 def spec(tmp_path_factory: pytest.TempPathFactory) -> SourceSpec:
-    """25 people with two images of two captions each; one file is missing, one is a copy."""
+    """25 people with two images of two captions each.
+
+    One file is missing, one is a copy, one is nearly the same as another.
+    """
     folder = tmp_path_factory.mktemp("source") / "people"
     annotations = write_people(folder, Granularity.FINE, identities=25, images=2, captions=2)
     (folder / "0003_1.jpg").unlink()
     shutil.copy(folder / "0001_0.jpg", folder / "0009_1.jpg")
+    for name, left in (("0010_0.jpg", 0), ("0011_0.jpg", 4)):
+        PIL.Image.radial_gradient("L").crop((left, 0, left + 192, 160)).save(folder / name)
     return SourceSpec(
         name=NAME,
         format="cuhk-pedes",
@@ -280,7 +288,7 @@ def test_a_run_killed_before_its_commit_leaves_nothing_to_repair(
     assert len(shards) == 4 * 3
     files = {path.stem for path in Path(run.blobs.url).glob("shards/*/*.parquet")}
     assert files == {one.root for one in shards}
-    assert again.kept == again.images - 1
+    assert again.kept == again.images - 2
 
 
 def test_an_import_that_was_killed_is_finished_before_a_build(
@@ -371,6 +379,30 @@ def test_near_duplicates_and_embeddings_equal_those_of_entities(
     build(run, spec)
     drawn = {one.id for one in find(run.store, NAME, Image.kind)}
     assert drawn.isdisjoint(duplicates)
+
+
+def test_the_last_search_for_near_duplicates_counts(run: RunContext, spec: SourceSpec) -> None:
+    usual = PROFILE.captioning.near_duplicates
+    exact = usual.model_copy(update={"spectrum_distance": 0.0})
+    find_shard_duplicates(run, NAME, usual)
+    first = rows_of(run, "near_duplicates")
+    find_shard_duplicates(run, NAME, exact)
+    assert rows_of(run, "near_duplicates") != first
+    digests = rows_of(run, "import_source")[0].digests
+    erase_records(run, NAME, digests)
+    find_shard_duplicates(run, NAME, usual)
+    last = rows_of(run, "near_duplicates")
+    erased = {row.number for row in last if row.erased}
+    assert erased == {row.number for row in rows_of(run, "import_source") if row.erased} != set()
+    rejected = [
+        {row.number for row in rows if RecordResult.of(row).rejections} - erased
+        for rows in (first, last)
+    ]
+    assert rejected[0] == rejected[1]
+    whole = SampleSettings(identities=25, images_per_identity=None, seed=0)
+    _, report = promote_drawn(run, spec, whole)
+    wanted = {row.number for row in rows_of(run, "import_source") if row.image and not row.erased}
+    assert report.done == len(wanted - rejected[0])
 
 
 def test_vectors_of_different_models_are_not_compared(
