@@ -2,12 +2,14 @@
 
 import json
 import re
+from bisect import bisect_left
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, Row, select, true
 
-from db.entities import links, rows_in, scan
+from db.entities import LIVE, links, rows_in, scan
 from db.roles import EMPTIED, CascadePolicy, cascade_policy, empties
 from db.tables import Derivation, Entity, WithdrawnDigest, alias, escape_like
 from schemas.base import Record
@@ -140,6 +142,44 @@ def blobs_of(connection: Connection, ids: Iterable[str]) -> set[Blob]:
     """Return the files of entities in the blob store."""
     found = _payloads(connection, ids, WITH_FILES)
     return {blob for _, kind, payload in found for blob in own_blobs(kind, payload)}
+
+
+def dropped_crops(
+    connection: Connection, held: Collection[str], withdrawn: Collection[str]
+) -> set[Blob]:
+    """Return the crops in no tracklet in use whose neighbour in their track is withdrawn.
+
+    The filter or a person dropped them. If the track stays, because it also shows somebody else,
+    they may still show the person whose crops come before or after them.
+
+    Args:
+        connection: a connection.
+        held: the entities that hold withdrawn content, by id.
+        withdrawn: all withdrawn entities, by id.
+    """
+    own = select(Entity.group_key).where(Entity.kind == "tracklet")
+    groups = {group for (group,) in rows_in(connection, own, Entity.id, held)}
+    query = select(Entity.id, Entity.kind, Entity.state, Entity.group_key, Entity.payload)
+    query = query.where(Entity.kind.in_(("track", "tracklet")))
+    tracks: dict[tuple[str | None, int], list[_Payload]] = {}
+    used: dict[tuple[str | None, int], set[int]] = defaultdict(set)
+    gone: dict[tuple[str | None, int], set[int]] = defaultdict(set)
+    for id_, kind, state, group, payload in rows_in(connection, query, Entity.group_key, groups):
+        record = json.loads(payload)
+        if kind == "track":
+            tracks[group, record["number"]] = record["observations"]
+        elif id_ in held or (state in LIVE and id_ not in withdrawn):
+            of = gone if id_ in held else used
+            of[group, record["track"]].update(one["frame"] for one in record["frames"])
+    found = set()
+    for track, observations in tracks.items():
+        frames = sorted(used[track] | gone[track])
+        for one in observations:
+            place = bisect_left(frames, one["frame"])
+            beside = frames[max(place - 1, 0) : place + 1]
+            if one["frame"] not in frames and not gone[track].isdisjoint(beside):
+                found.add(Blob(one["crop"]["sha256"], one["crop"]["media_type"]))
+    return found
 
 
 def refused_digests(connection: Connection, ids: Iterable[str]) -> set[str]:

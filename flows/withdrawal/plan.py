@@ -22,6 +22,7 @@ from db.withdrawal_graph import (
     WithdrawalTarget,
     blobs_of,
     closure,
+    dropped_crops,
     find_targets,
     names_of,
     needed_blobs,
@@ -422,10 +423,13 @@ def _files(
 
     `known` are withdrawn entities that `reached` no longer contains.
     """
-    held = [id_ for id_, one in reached.items() if one.holds]
+    held = {id_ for id_, one in reached.items() if one.holds}
     refused = refused_digests(connection, held) if _reaches_beyond(request) else set()
-    blobs = blobs_of(connection, held) if request.erases else {}
-    kept = needed_blobs(connection, blobs, reached.keys() | (known or set()))
+    withdrawn = reached.keys() | (known or set())
+    blobs = set[Blob]()
+    if request.erases:
+        blobs = blobs_of(connection, held) | dropped_crops(connection, held, withdrawn)
+    kept = needed_blobs(connection, blobs, withdrawn)
     erased = tuple(sorted(blob for blob in blobs if blob.sha256 not in kept))
     return frozenset(refused), erased, kept
 

@@ -1,6 +1,6 @@
 """Withdrawals: what is withdrawn and erased, patch releases, failures and resumption."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -9,9 +9,9 @@ import pytest
 from sqlalchemy import insert, select
 
 from db.blobs import BlobStore
-from db.decisions import append_decisions
+from db.decisions import append_decisions, decide
 from db.embeddings import find_vectors, space_of, store_vectors
-from db.entities import NewDecision, fetch, find, new_entity
+from db.entities import NewDecision, NewEntity, fetch, find, new_entity
 from db.evaluations import evaluations_of, store_evaluation
 from db.releases import find_release, released_entities
 from db.reviews import ShownImage, StoredTask, announce_tasks, open_image_media_type, review_tasks
@@ -30,14 +30,16 @@ from schemas.base import digest_of, sha256_of
 from schemas.build import VideoSourceSpec
 from schemas.chat import ModelRef
 from schemas.errors import UsageError
+from schemas.proposals import Tracklet, TrackletFrame
 from schemas.provenance import Role
 from schemas.records import Image, Rewrite
-from schemas.video import Video
+from schemas.video import FilterReport, Video
 from sources.demonstration.street import StreetWorld
 from tests.annotate.memory_desk import MemoryOffice
 from tests.db.samples import store_entities
 from tests.flows.evaluation_samples import synthetic_evaluation
 from tests.flows.homes import bytes_of
+from tests.flows.steps.tracklets.samples import observation, track
 from tests.flows.withdrawals import OPERATOR, Home, home_of, state_after_withdrawal
 from tests.release.worlds import DATASET, PERSON, SOURCES, picture
 
@@ -302,6 +304,46 @@ def test_a_file_used_by_another_dataset_is_kept_and_reported(home: Home) -> None
     plan = home.withdraw("identity", "9", "quality", dataset=DATASET, source=FINE.name, erases=True)
     assert plan.kept.keys() == {one.sha256 for one in own.values()}
     assert all(home.world.blobs.has(one.sha256, one.media_type) for one in own.values())
+
+
+def test_crops_that_the_filter_dropped_go_with_the_person_of_their_part(home: Home) -> None:
+    """Annotators split a tracklet of seven crops, of which the filter dropped every third."""
+    seen = [observation(frame) for frame in range(7)]
+    whole = track(seen, source=FINE.name)
+    values = {"source": FINE.name, "video": whole.video, "video_sha256": whole.video_sha256}
+
+    def tracklet(frames: Sequence[int], role: Role, parent: str) -> NewEntity:
+        kept = tuple(
+            TrackletFrame.model_validate(seen[frame], from_attributes=True) for frame in frames
+        )
+        record = Tracklet(**values, track=1, frames=kept, author="filter@1")
+        return new_entity(record, DATASET, parents=[(role, parent)], group="video")
+
+    def crop(frame: int, person: str, part: NewEntity) -> NewEntity:
+        picture = seen[frame].crop.model_dump(exclude={"image_id"})
+        name, digest = f"{frame}.jpg", seen[frame].crop.sha256
+        record = Image(
+            source=FINE.name,
+            identity=person,
+            split="test",
+            file_path=name,
+            source_sha256=digest,
+            **picture,
+        )
+        return new_entity(record, DATASET, parents=[(Role.SELECTED_IN, part.id)])
+
+    tracked = new_entity(whole, DATASET, group="video")
+    report = FilterReport(source=FINE.name, track=1, parts=((1, 2, 4, 5),))
+    filtered = new_entity(report, DATASET, parents=[(Role.REPORT_OF, tracked.id)])
+    proposed = tracklet((1, 2, 4, 5), Role.PART_OF, filtered.id)
+    parts = [tracklet(frames, Role.EDITED_FROM, proposed.id) for frames in ((1, 2), (4, 5))]
+    crops = [crop(1, "a", parts[0]), crop(2, "a", parts[0])]
+    crops += [crop(4, "b", parts[1]), crop(5, "b", parts[1])]
+    store_entities(home.store, [tracked, filtered, proposed, *parts, *crops])
+    decide(home.store, [NewDecision(proposed.id, "edit", OPERATOR, "", parts[0].id)])
+    plan = home.plan("identity", "a", dataset=DATASET)
+    digests = {one.sha256 for one in plan.erased}
+    assert digests == {seen[frame].crop.sha256 for frame in (0, 1, 2, 3)}
 
 
 def test_files_can_be_kept_on_a_ground_that_erases_by_default(home: Home) -> None:
