@@ -97,12 +97,7 @@ def _lines(explanation: "Explanation") -> Iterator[Line]:
         f"frames {track.first_frame} to {track.last_frame}, seen in {track.seen_frames:,}, "
         f"{len(track.observations)} kept by the tracker {track.author}"
     )
-    agreement = {
-        None: "; the store has no report on this track yet",
-        False: "; the report in the store differs",
-        True: "",
-    }[explanation.agrees]
-    yield f"thresholds of {explanation.thresholds.origin}{agreement}"
+    yield f"thresholds of {explanation.thresholds.origin}{explanation.agreement}"
     columns = max(1, (out.width - _LABELS_WIDTH) // _FRAME_WIDTH)
     shown = explanation.observations
     for start in range(0, len(shown), columns):

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from db.blobs import BlobStore
 from db.entities import LIVE, find, pages
 from db.store import Store
+from db.withdrawals import withdrawn_digests
 from flows.engine.pages import Histogram, flow_pages, histogram, thumbnail_uri
 from flows.ufine6926.noise_filter import (
     FilteredTrack,
@@ -39,12 +40,23 @@ class Explanation(NamedTuple):
     """A track before the filter.
 
     `agrees` says whether the report in the store has the same result; None if there is no report.
+    `withdrawn` crops are left out if the report has the same result without them.
     """
 
     found: FilteredTrack
     thresholds: Thresholds
     judgement: Judgement
     agrees: bool | None
+    withdrawn: int = 0
+
+    @property
+    def agreement(self) -> str:
+        """Return how the report in the store compares, as the end of a sentence."""
+        if self.agrees is None:
+            return "; the store has no report on this track yet"
+        if self.withdrawn:
+            return f"; withdrawn crops left out: {self.withdrawn:,}"
+        return "" if self.agrees else "; the report in the store differs"
 
     @property
     def observations(self) -> tuple[Observation, ...]:
@@ -89,6 +101,18 @@ def explain(store: Store, name: str, profile: str, *, what_if: bool = False) -> 
     """
     found = find_track(store, name)
     thresholds = thresholds_of(store, None if what_if else found.report, profile)
+    explanation, every = _explained(found, thresholds), found.track.observations
+    if explanation.agrees is False:
+        withdrawn = withdrawn_digests(store, found.entity.dataset)
+        seen = tuple(one for one in every if one.crop.sha256 not in withdrawn)
+        track = found.track.model_copy(update={"observations": seen})
+        without = _explained(found._replace(track=track), thresholds)
+        if without.agrees:
+            return without._replace(withdrawn=len(every) - len(seen))
+    return explanation
+
+
+def _explained(found: FilteredTrack, thresholds: Thresholds) -> Explanation:
     judgement = judge_track(as_filtered(found.track, found.report), thresholds.settings)
     agrees = None
     if found.report is not None:
@@ -106,6 +130,7 @@ def as_document(explanation: Explanation) -> dict[str, Any]:
         "track": found.entity.id,
         "report": found.report and found.report.id,
         "report_agrees": explanation.agrees,
+        "withdrawn": explanation.withdrawn,
         "dataset": found.entity.dataset,
         **track.model_dump(exclude={"video_sha256", "observations"}),
         "thresholds_from": explanation.thresholds.origin,

@@ -1,6 +1,6 @@
 """A store with tracks, their filter reports and tracklets, and crops in the blob store."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -59,15 +59,26 @@ def with_crops(observations: Sequence[Observation], blobs: BlobStore) -> list[Ob
 
 
 def store_tracks(
-    store: Store, tracks: Sequence[Track], settings: FilterSettings | None = None
+    store: Store,
+    tracks: Sequence[Track],
+    settings: FilterSettings | None = None,
+    withdrawn: Collection[int] = (),
 ) -> FilterWorld:
-    """Store tracks and, with `settings`, their filter reports and tracklets."""
+    """Store tracks and, with `settings`, their filter reports and tracklets.
+
+    The filter does not see the frames `withdrawn`.
+    """
     entities = {track.number: new_entity(track, DATASET) for track in tracks}
     _store(store, "track", {}, list(entities.values()))
     world = FilterWorld({number: one.id for number, one in entities.items()}, {}, {})
     if settings is None:
         return world
-    filtered = [(track, filter_track(track, settings)[0]) for track in tracks]
+    seen = [[one for one in track.observations if one.frame not in withdrawn] for track in tracks]
+    left = [
+        track.model_copy(update={"observations": tuple(ones)})
+        for track, ones in zip(tracks, seen, strict=True)
+    ]
+    filtered = [(track, filter_track(track, settings)[0]) for track in left]
     reports = {
         track.number: new_entity(
             report, DATASET, parents=[(Role.REPORT_OF, entities[track.number].id)]

@@ -5,6 +5,9 @@ from pathlib import Path
 import pytest
 
 from db.store import Store
+from db.withdrawal_graph import WithdrawalTarget
+from db.withdrawals import WithdrawalRequest, record_withdrawal
+from flows.engine.software import software
 from flows.ufine6926.noise_rules import RULES
 from schemas.tracking import FilterSettings
 from schemas.video import Observation
@@ -97,6 +100,22 @@ def test_a_track_without_a_report_is_explained_with_the_profile(
     world = store_tracks(home_store, [track(walk([0] * 4))])
     shown = loupe("filter", "explain", world.tracks[1]).out
     assert "thresholds of profile 'builtin'; the store has no report on this track yet" in shown
+
+
+def test_crops_withdrawn_before_the_report_are_left_out(
+    loupe: Loupe, home_store: Store, observations: list[Observation]
+) -> None:
+    world = store_tracks(home_store, [track(observations)], SETTINGS, withdrawn=[0])
+    request = WithdrawalRequest(
+        WithdrawalTarget(sort="entity", name="gone"), "privacy", erases=True
+    )
+    digests = [observations[0].crop.sha256]
+    record_withdrawal(
+        home_store, "key", request, "r", software(), details={}, entities=(), refused=digests
+    )
+    shown = loupe("filter", "explain", world.tracks[1]).out
+    assert f"thresholds of report {world.reports[1][:12]}; withdrawn crops left out: 1" in shown
+    assert "part 1 keeps 3: 5, 10, 25" in shown
 
 
 def test_unknown_ids_are_reported(loupe: Loupe, world: FilterWorld) -> None:
