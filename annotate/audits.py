@@ -9,7 +9,6 @@ from annotate.queues import Queue, without_left_out
 from db.annotations import counted_answers
 from db.entities import NewEntity, find, new_entity
 from db.review_audits import (
-    AcceptedItem,
     StoredDraw,
     accepted_items,
     answered_items,
@@ -26,9 +25,6 @@ from schemas.records import Picture
 
 if TYPE_CHECKING:
     from annotate.agreement import Similarity
-
-# Stratified samples, drawn by digests.
-
 
 # Audit samples of accepted items.
 #
@@ -62,7 +58,7 @@ def draw_audit_sample(
     accepted = find(store, queue.dataset, queue.kind, states=("accepted",))
     theirs = answered_items(store, queue.name, annotator) if annotator else None
     stratum_of = {
-        item.entity_id: _stratum(item, by)
+        item.entity_id: " · ".join(getattr(item, name) for name in by) or "all"
         for item in accepted_items(store, without_left_out(store, queue, accepted))
         if theirs is None or item.entity_id in theirs
     }
@@ -78,11 +74,6 @@ def draw_audit_sample(
 def wanted(store: Store, queue: Queue) -> list[Item]:
     """Return the drawn items without a reviewer, for `assign` with an overlap of one."""
     return [Item(entity_id, past, 0) for entity_id, past in items_to_audit(store, queue.name)]
-
-
-def _stratum(item: AcceptedItem, by: Sequence[str]) -> str:
-    values = item._asdict()
-    return " · ".join(values[name] for name in by) or "all"
 
 
 # The forced-choice test (6-AFC): can people tell a sample from the five most similar ones?

@@ -2,7 +2,7 @@
 
 import time
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import count
 
@@ -174,7 +174,12 @@ def _push(
     _send_back(store, desks, [task for task in known if task.state == "returned"])
     announce_tasks(store, plan.new, {})  # so that an interrupted push does not plan again
     pusher = _Pusher(store, desks, queue, images_url, pause_seconds, _progress_notes(store, queue))
-    obsolete = {task.key for task in (*plan.obsolete, *_closed_tasks(stored, server))}
+    obsolete = {task.key for task in plan.obsolete}
+    obsolete |= {
+        key
+        for key, task in stored.items()
+        if task.state == "closed" and task.task_id is not None and task.server == server
+    }
     obsolete -= {task.key for task in plan.new}
     projects = tuple(
         (seat.assignee, pusher.send(seat, tasks))
@@ -197,13 +202,6 @@ def _push(
         known=pusher.counts["known"],
         duplicates=pusher.counts["duplicates"],
     )
-
-
-def _closed_tasks(stored: Mapping[str, StoredTask], server: str) -> Iterator[StoredTask]:
-    """Return the closed tasks that are still on the server."""
-    for task in stored.values():
-        if task.state == "closed" and task.task_id is not None and task.server == server:
-            yield task
 
 
 def _by_seat(
