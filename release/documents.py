@@ -174,7 +174,7 @@ _SHOWN_AUTHORS = 30
 def render_card(manifest: Manifest) -> str:
     """The `README.md` of a release."""
     template = card_environment().get_template("card.md.j2")
-    shares = review_shares(manifest)
+    shares, cited = review_shares(manifest), cited_sources(manifest)
     gates = {one.gate for one in manifest.statistics.gates if one.by_people}
     return template.render(
         release=manifest,
@@ -200,8 +200,8 @@ def render_card(manifest: Manifest) -> str:
         aspects=list(PrimaryType),
         interval=wilson_interval,
         of_persons=is_of_persons(manifest),
-        cited=cited_sources(manifest),
-        uncited=_uncited_names(manifest),
+        cited=cited,
+        uncited=sorted({one.name for one in manifest.sources} - {one.name for one in cited}),
         shown_videos=_SHOWN_VIDEOS,
         shown_authors=_SHOWN_AUTHORS,
         alone=dict(manifest.statistics.styles_per_image).get(1, 0),
@@ -397,18 +397,13 @@ def word_figure(manifest: Manifest) -> str:
     return template.render(chart=chart, marks=marks, width=_WIDTH, height=_HEIGHT)
 
 
-def _citation_text(manifest: Manifest) -> str:
-    """The `CITATION.cff` of a release."""
-    return _as_yaml(citation(manifest))
-
-
 def _as_yaml(values: dict[str, Any]) -> str:
     return str(yaml.safe_dump(values, allow_unicode=True, sort_keys=False, width=math.inf))
 
 
 OF_MANIFEST: Final[dict[str, Callable[[Manifest], str]]] = {
     CARD: render_card,
-    CITATION: _citation_text,
+    CITATION: lambda manifest: _as_yaml(citation(manifest)),
     FIGURE: word_figure,
 }
 """The documents that depend only on the manifest, with their renderers."""
@@ -445,9 +440,3 @@ def write_documents(folder: Path, draft: Manifest, scratch: Scratch) -> None:
         scratch.add_listed(write_file(folder, path, made()))
     croissant = croissant_text(draft, scratch.listed())
     scratch.add_listed(write_file(folder, CROISSANT, croissant.encode()))
-
-
-def _uncited_names(manifest: Manifest) -> list[str]:
-    """The names of the other sources, sorted."""
-    cited = {one.name for one in cited_sources(manifest)}
-    return sorted({one.name for one in manifest.sources} - cited)

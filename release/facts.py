@@ -70,12 +70,6 @@ def cited_sources(manifest: Manifest) -> list[ReleasedSource]:
     return list({(one.name, one.citation): one for one in cited}.values())
 
 
-def _origin_names(manifest: Manifest) -> list[str]:
-    """The original sources: those with a citation, or all if none has one."""
-    cited = list(dict.fromkeys(one.name for one in cited_sources(manifest)))
-    return cited or list(dict.fromkeys(one.name for one in manifest.sources))
-
-
 _PERSONAL = "Images show people; captions describe how they look: sex, age, clothing."
 _WITHDRAWAL = (
     "Releases never change. Withdrawn items are left out of the next patch version, and users of "
@@ -128,7 +122,8 @@ def _limitations(manifest: Manifest) -> list[str]:
 
 def collection_sentence(manifest: Manifest) -> str:
     """The origin of the images, as a sentence."""
-    names = ", ".join(_origin_names(manifest))
+    original = cited_sources(manifest) or manifest.sources
+    names = ", ".join(dict.fromkeys(one.name for one in original))
     if manifest.videos:
         videos = many(len(manifest.videos), "video")
         return f"People were found, tracked and cut out of {videos} of {names}."

@@ -243,7 +243,7 @@ def workspace_for(out: Path) -> Iterator[Workspace]:
     with _full_disk_as_error(out):
         try:
             out.parent.mkdir(parents=True, exist_ok=True)
-            _remove_leftovers(out.parent, glob.escape(label))
+            remove_abandoned(out.parent, glob.escape(out.name))
             home, lock = locked_folder(out.parent, label)
         except OSError as error:
             if is_disk_full(error):
@@ -345,14 +345,13 @@ def refuse_within(release: Path, out: Path) -> None:
         raise UsageError(f"{out} is inside the release, which never changes; choose another folder")
 
 
-def remove_abandoned(parent: Path) -> list[str]:
-    """Remove leftovers of interrupted builds and exports in `parent`; returns their names."""
-    return _remove_leftovers(parent, f".*{_LABEL}")
+def remove_abandoned(parent: Path, pattern: str = "*") -> list[str]:
+    """Remove leftovers of interrupted builds and exports in `parent`; returns their names.
 
-
-def _remove_leftovers(parent: Path, pattern: str) -> list[str]:
+    `pattern` is that of the names of the folders to be built.
+    """
     removed = []
-    for home in sorted(parent.glob(f"{pattern}*")):
+    for home in sorted(parent.glob(f".{pattern}{_LABEL}*")):
         lock = _lock(home)
         if lock is not None:
             shutil.rmtree(home, ignore_errors=True)

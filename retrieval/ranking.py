@@ -120,18 +120,6 @@ def best_ranks(matches: RankedMatches) -> Ids:
     return ranks
 
 
-def _recall_at(k: int, ranks: Ids) -> NDArray[np.float64]:
-    """1 for each query with a match among the first k, else 0; NaN without matches.
-
-    Where k is larger than the gallery, every query with a match has found it.
-
-    Args:
-        k: from 1.
-        ranks: of the first match of each query, as `best_ranks` gives them, of shape (queries,).
-    """
-    return np.where(ranks > 0, (ranks <= k).astype(np.float64), np.nan)
-
-
 def rank_curve(ranks: Ids, depth: int) -> NDArray[np.float64]:
     """R@1 … R@depth in percent over all queries that have a match, of shape (depth,)."""
     found = np.bincount(ranks[(ranks > 0) & (ranks <= depth)], minlength=depth + 1)[1:]
@@ -171,20 +159,6 @@ def inverse_negative_penalty(matches: RankedMatches) -> Floats:
     last = matches.ranks[matches.starts[1:][matched] - 1]
     penalties[matched] = matches.counts[matched] / last
     return penalties
-
-
-# The median rank of the first match.
-
-
-def median_rank(ranks: Ids) -> float:
-    """The median rank of the first match, from 1, over queries that have one; not in percent.
-
-    Of an even number of queries it is the mean of the two in the middle.
-
-    Args:
-        ranks: of the first match of each query, 0 where it has none, of shape (queries,).
-    """
-    return float(np.median(ranks[ranks > 0]))
 
 
 # SD, whose mean over queries is mSD: how far matches stand out, in similarity and in rank.
@@ -395,7 +369,8 @@ class RetrievalScores:
     @property
     def by_query(self) -> dict[str, Floats]:
         """The values behind `means`, in percent, of shape (queries,); NaN without a match."""
-        shares = {f"R@{k}": _recall_at(k, self.best_rank) for k in RECALLS}
+        ranks = self.best_rank
+        shares = {f"R@{k}": np.where(ranks > 0, ranks <= k, np.nan) for k in RECALLS}
         shares["mAP"] = self.average_precision
         if self.similarity_distribution is not None:
             shares["mSD"] = self.similarity_distribution
@@ -417,7 +392,7 @@ class RetrievalScores:
         if not counted.any():
             raise UsageError("no query has a match in the gallery: there is nothing to score")
         means = {name: float(values[counted].mean()) for name, values in self.by_query.items()}
-        return {**means, "median_rank": median_rank(self.best_rank[counted])}
+        return {**means, "median_rank": float(np.median(self.best_rank[counted]))}
 
     def rank_curve(self, depth: int) -> Floats:
         """R@1 … R@depth, in percent, of shape (depth,)."""

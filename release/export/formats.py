@@ -93,17 +93,15 @@ class ExportRecord(Record):
         )
 
 
-def _read_export(folder: Path) -> ExportRecord:
-    return ExportRecord.model_validate(read_values(folder / EXPORT))
-
-
 def is_there(out: Path, wanted: ExportRecord) -> bool:
     """Whether exactly this export is at `out`; False if `out` is missing or an empty folder.
 
     Raises:
         UsageError: if `out` is something else, or the export is damaged.
     """
-    found = found_at(out, _read_export, "an export")
+    found = found_at(
+        out, lambda folder: ExportRecord.model_validate(read_values(folder / EXPORT)), "an export"
+    )
     if found is None:
         return False
     if found == wanted:

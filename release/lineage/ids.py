@@ -163,12 +163,8 @@ def pieces(folder: Path, table: LineageTable) -> Iterator[pa.RecordBatch]:
             if piece.num_rows:
                 _check(table, piece)
                 yield piece
-            release_memory()
-
-
-def release_memory() -> None:
-    """Return Arrow's freed memory to the system; otherwise it keeps up to four times as much."""
-    pa.default_memory_pool().release_unused()
+            # otherwise Arrow keeps up to four times as much memory
+            pa.default_memory_pool().release_unused()
 
 
 def _check(table: LineageTable, piece: pa.RecordBatch) -> None:
