@@ -1,6 +1,6 @@
 """The images of a benchmark of tasks: taken from their sources, and selected by people."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from operator import itemgetter
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -30,7 +30,7 @@ from schemas.base import digest_of
 from schemas.build import TaskSpec
 from schemas.errors import ConfigurationError
 from schemas.provenance import Role
-from schemas.records import Image, ImageFacts
+from schemas.records import Image, ImageFacts, Rejection
 from schemas.recos import Selection, TaskDraw
 from schemas.requests import WrittenSignPair
 
@@ -99,9 +99,9 @@ VERSION = "1"
 def take_images(run: RecosRun, task: TaskSpec, source: NewEntity) -> StageReport:
     """Copy the first images of a task from their source into v0.
 
-    An image that the dataset already has for another task is skipped. Missing names, and categories
-    without an image, are quarantined. If something of a draw was withdrawn, the draw is kept and
-    nothing is taken instead.
+    An image that the dataset already has for another task is skipped. Missing names, categories
+    without an image, and images that the task already has from another source are quarantined. If
+    something of a draw was withdrawn, the draw is kept and nothing is taken instead.
 
     Raises:
         ConfigurationError: the source has no usable image, the file of names cannot be read, or the
@@ -117,11 +117,22 @@ def take_images(run: RecosRun, task: TaskSpec, source: NewEntity) -> StageReport
     if (reduced := _reduced_draw(run, task, source)) is not None:
         return _take(run, task, source, reduced.id, [])
     ordered = _ordered(run, task, images)
+    own = (task.task, source.dataset)
     others = (image.record(Image) for image in run.find(Image))
-    taken = {one.sha256 for one in others if one.task != task.task and one.tier == "v0"}
-    chosen = _different(ordered.images, taken)[: task.images]
+    taken = {
+        one.sha256: one for one in others if one.tier == "v0" and (one.task, one.source) != own
+    }
+    chosen = _different(ordered.images, taken.keys())[: task.images]
     draw = _record(run, task, source, ordered.method, chosen)
-    items: list[tuple[int, StoredEntity | str]] = [(image.seq, image) for image in chosen]
+    items: list[tuple[int, StoredEntity | str | Rejection]] = [(one.seq, one) for one in chosen]
+    for image in ordered.images[: task.images]:
+        record = image.record(Image)
+        if (other := taken.get(record.sha256)) is not None and other.task == task.task:
+            detail = (
+                f"{record.file_path} of {record.source} is {other.file_path} of {other.source}, "
+                f"an image of the task already."
+            )
+            items.append((image.seq, Rejection.of(STAGE, "duplicate_image", detail)))
     items += [(-1 - place, name) for place, name in enumerate(ordered.unknown)]
     return _take(run, task, source, draw.id, items)
 
@@ -227,7 +238,7 @@ def _take(
     task: TaskSpec,
     source: NewEntity,
     draw_id: str,
-    items: Iterable[tuple[int, StoredEntity | str]],
+    items: Iterable[tuple[int, StoredEntity | str | Rejection]],
 ) -> StageReport:
     """Commit images as members of a draw.
 
@@ -241,7 +252,9 @@ def _take(
         label=f"take {task.task} from {source.dataset}",
     )
 
-    def taken(number: int, item: StoredEntity | str) -> WorkResult:
+    def taken(number: int, item: StoredEntity | str | Rejection) -> WorkResult:
+        if isinstance(item, Rejection):
+            return WorkResult(number, rejection=item)
         if isinstance(item, StoredEntity):
             parents = [(Role.MEMBER_OF, draw_id)]
             copy = copied_image(item, run.dataset, task.task, "v0", parents)
@@ -257,7 +270,7 @@ def _take(
     return run_each(run.context, stage, sorted(items, key=itemgetter(0)), taken)
 
 
-def _different(images: Sequence[StoredEntity], taken: set[str]) -> list[StoredEntity]:
+def _different(images: Sequence[StoredEntity], taken: Collection[str]) -> list[StoredEntity]:
     """Return images whose content is not taken, each content once."""
     chosen: dict[str, StoredEntity] = {}
     for image in images:

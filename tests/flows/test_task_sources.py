@@ -111,6 +111,31 @@ def test_images_are_taken_by_category(run: RunContext, tmp_path: Path) -> None:
     assert (draw.method, draw.categories) == ("categories", ("Dog", "car", "unicorn"))
 
 
+def test_a_task_uses_an_image_of_two_sources_once(run: RunContext, tmp_path: Path) -> None:
+    sources = []
+    for name in ("ab", "abc"):
+        paths = [f"{one}.jpg" for one in name]
+        folder = write_pictures(tmp_path / name, paths)
+        annotations = folder / "images.txt"
+        annotations.write_text("\n".join(paths))
+        sources.append(
+            SourceSpec(
+                name=name,
+                format="image-list",
+                annotations=annotations,
+                images=folder,
+                licence="CC0-1.0",
+            )
+        )
+    assert [take(run, one).done for one in sources] == [2, 1]
+    images = [one.record(Image) for one in find(run.store, DATASET, Image.kind)]
+    assert len(images) == len({one.sha256 for one in images}) == 3
+    details = {one.detail for one in quarantined(run.store, DATASET, "duplicate_image")}
+    assert "a.jpg of abc is a.jpg of ab, an image of the task already." in details
+    again = [take(run, one) for one in sources]
+    assert [(one.done, one.already_done) for one in again] == [(0, 2), (0, 3)]
+
+
 def test_the_licence_of_an_image_is_kept_when_it_is_taken(run: RunContext, tmp_path: Path) -> None:
     assert take(run, licensed(tmp_path / "people"), task=RetrievalTask.CELEBRITY).done == 1
     (image,) = find(run.store, DATASET, Image.kind)
