@@ -55,7 +55,9 @@ def leaderboard_folder(home: Path, board: Leaderboard) -> Path:
 
 
 def write_leaderboard(board: Leaderboard, out: Path) -> Written:
-    """Writes `leaderboard.html`, `.md` and `.json` to `out`, replacing existing files.
+    """Writes `leaderboard.html`, `.md` and `.json` to `out`.
+
+    Existing files are replaced, once all three are complete.
 
     Raises:
         OSError: a file cannot be written.
@@ -63,9 +65,12 @@ def write_leaderboard(board: Leaderboard, out: Path) -> Written:
     out.mkdir(parents=True, exist_ok=True)
     written = Written(*(out / f"leaderboard.{ending}" for ending in ("html", "md", "json")))
     document = json.dumps(leaderboard_document(board), indent=1, ensure_ascii=False)
-    written.page.write_text(render_page(board), encoding="utf-8")
-    written.markdown.write_text(render_markdown(board), encoding="utf-8")
-    written.document.write_text(document + "\n", encoding="utf-8")
+    texts = (render_page(board), render_markdown(board), document + "\n")
+    unfinished = [path.with_name(f".{path.name}") for path in written]
+    for path, text in zip(unfinished, texts, strict=True):
+        path.write_text(text, encoding="utf-8")
+    for path, complete in zip(unfinished, written, strict=True):
+        path.replace(complete)
     return written
 
 

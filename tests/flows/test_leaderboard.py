@@ -20,7 +20,7 @@ from flows.evaluation.leaderboard import (
     model_names,
     published_dataset,
 )
-from flows.evaluation.leaderboard_page import render_page
+from flows.evaluation.leaderboard_page import render_page, write_leaderboard
 from release.build import build_release
 from release.row_files import ReadRelease, read_release
 from schemas.errors import IntegrityError
@@ -210,6 +210,18 @@ def test_the_command_prints_and_writes_three_files(
 
 def _plain(document: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in document.items() if key not in ("id", "evaluated_at")}
+
+
+def test_a_leaderboard_that_cannot_be_completed_leaves_the_old_files(
+    board: Leaderboard, tmp_path: Path
+) -> None:
+    written = write_leaderboard(board, tmp_path)
+    for path in written:
+        path.write_text("old", encoding="utf-8")
+    (tmp_path / ".leaderboard.json").mkdir()
+    with pytest.raises(IsADirectoryError):
+        write_leaderboard(board, tmp_path)
+    assert {path.read_text(encoding="utf-8") for path in written} == {"old"}
 
 
 def test_missing_or_changed_images_are_named(
