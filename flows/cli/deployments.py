@@ -47,14 +47,27 @@ def run_deployment(name: str, parameters: dict[str, Any], home: Path, api_url: s
 
 
 def _cancel(client: SyncPrefectClient, run_id: UUID) -> None:
-    """Cancel the run on the server, and follow it until paid calls are stored."""
-    client.set_flow_run_state(run_id, Cancelling())
+    """Cancel the run on the server, and follow it until paid calls are stored.
+
+    Raises:
+        ServiceError: the server ended.
+    """
+    try:
+        client.set_flow_run_state(run_id, Cancelling())
+    except httpx.HTTPError as error:
+        raise _gone(error) from error
     note(
         "stopping: the run on the server is cancelled and stores its paid answers; "
         "press Ctrl+C again to stop waiting"
     )
     with suppress(LoupeError):  # reports that it was cancelled
         _follow(client, run_id)
+
+
+def _gone(error: httpx.HTTPError) -> ServiceError:
+    return ServiceError(
+        f"the Prefect server does not answer any more ({error}); start it with: loupe up"
+    )
 
 
 def _follow(client: SyncPrefectClient, run_id: UUID) -> str:
@@ -69,9 +82,7 @@ def _follow(client: SyncPrefectClient, run_id: UUID) -> str:
                 sort=LogSort.TIMESTAMP_ASC,
             )
         except httpx.HTTPError as error:
-            raise ServiceError(
-                f"the Prefect server does not answer any more ({error}); start it with: loupe up"
-            ) from error
+            raise _gone(error) from error
         for log in logs:
             note(f"{log.timestamp:%H:%M:%S} {log.message}")
         shown += len(logs)

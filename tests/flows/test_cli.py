@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 from db.entities import find
 from db.store import Store
 from flows.cli import run
-from flows.cli.deployments import _follow
+from flows.cli.deployments import _cancel, _follow
 from flows.cli.main import app, main
 from flows.engine.build_files import DONE, SEED
 from schemas.errors import ServiceError
@@ -181,12 +181,10 @@ def test_a_build_file_is_read_before_a_run_starts_on_the_server(loupe: Loupe, ho
 
 def test_a_server_that_ends_during_a_run_is_reported() -> None:
     api = {PREFECT_API_URL: f"http://{LOOPBACK}:{free_port()}/api"}
-    with (
-        temporary_settings(api),
-        get_client(sync_client=True) as client,
-        pytest.raises(ServiceError, match=r"does not answer any more .*: loupe up"),
-    ):
-        _follow(client, uuid4())
+    with temporary_settings(api), get_client(sync_client=True) as client:
+        for contact in (_follow, _cancel):
+            with pytest.raises(ServiceError, match=r"does not answer any more .*: loupe up"):
+                contact(client, uuid4())
 
 
 def fails(number: int, path: str) -> Callable[[], None]:
