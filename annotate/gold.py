@@ -14,7 +14,7 @@ from sqlalchemy import Connection
 from annotate.answers import ReviewAnswer
 from annotate.assignment import Assignment, draw
 from annotate.interfaces.page import Interface
-from annotate.queues import DIGEST_RANGE, SHARED, Queue
+from annotate.queues import DIGEST_RANGE, SHARED, Queue, without_left_out
 from db.annotations import GivenAnswer, counted_answers
 from db.entities import StoredEntity, fetch, pages
 from db.gold import (
@@ -184,9 +184,13 @@ def add_gold_file(store: Store, queue: Queue, interface: Interface, path: Path) 
     added = given = 0
     for page in pages(_parse_lines(path, problems), _LINES_AT_ONCE):
         entities = fetch(store, [line.entity for _, line in page])
+        here = {one.id for one in without_left_out(store, queue, entities.values())}
         items = []
         for number, line in page:
-            if problem := _line_problem(queue, interface, line, entities.get(line.entity)):
+            problem = _line_problem(queue, interface, line, entities.get(line.entity))
+            if not problem and line.entity not in here:
+                problem = f"entity {line.entity} is decided in another queue"
+            if problem:
                 problems[number] = problem
                 continue
             answer = line.answer.model_dump(mode="json")
@@ -245,6 +249,9 @@ def _line_problem(
     for control, chosen in line.answer.choices.items():
         if unknown := [one for one in chosen if (control, one) not in possible]:
             return f"answer.choices: no answer on this page has {control} {unknown[0]!r}"
+    verdict = line.answer.verdict
+    if line.answer.texts and verdict != ("accept" if interface.independent else "edit"):
+        return f"answer.texts: no answer on this page has texts and the verdict {verdict!r}"
     return ""
 
 

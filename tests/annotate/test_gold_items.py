@@ -17,6 +17,7 @@ from db.gold import gold_items, settled_answers
 from db.store import Store
 from schemas.errors import UsageError
 from schemas.proposals import Tracklet
+from schemas.provenance import Role
 from tests.annotate.interfaces.proposed import one_of_each_kind
 from tests.db.review_samples import QUEUE, Desk, Verdict, store_rewrites
 from tests.db.samples import SOFTWARE, caption, store_entities
@@ -146,6 +147,26 @@ def test_choices_that_no_answer_on_the_page_has_are_refused(
             problems = add_gold_file(sqlite_store, queue, page, file).problems
             assert bool(problems) == (choice == choices[-1]), (step, choice)
             assert all(f"has {control} {choice!r}" in one.problem for one in problems)
+
+
+def test_texts_against_the_verdict_and_items_of_another_queue_are_refused(
+    sqlite_store: Store, tmp_path: Path
+) -> None:
+    (rewrite,) = store_rewrites(sqlite_store, 1)
+    original = caption(1)
+    confusing = caption(2, parents=[(Role.CONFUSES, original.id)])
+    store_entities(sqlite_store, [original, confusing])
+    for step, entity, answer, problem in (
+        ("rewrites", rewrite, {"verdict": "reject", "texts": {"text": "He runs."}}, "'reject'"),
+        ("rewrites", rewrite, {"verdict": "accept", "texts": {"text": "He runs."}}, "'accept'"),
+        ("rewrites", rewrite, {"verdict": "edit", "texts": {"text": "He runs."}}, ""),
+        ("captions", confusing.id, {"verdict": "accept"}, "decided in another queue"),
+        ("captions", original.id, {"verdict": "accept"}, ""),
+    ):
+        queue = shipped().queue("people", step)
+        file = write(tmp_path / "known.jsonl", {"entity": entity, "answer": answer})
+        found = add_gold_file(sqlite_store, queue, INTERFACES[queue.interface], file)
+        assert [problem in one.problem for one in found.problems] == [True] * bool(problem)
 
 
 def test_an_answer_is_right_if_it_agrees_with_what_the_known_one_states() -> None:
