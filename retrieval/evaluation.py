@@ -34,6 +34,8 @@ PROTOCOL = (
     "every query against the whole gallery by cosine; items of the query's identity match; ties "
     "count as errors"
 )
+RERANKED = "; the first {} of each query are sorted by cosine plus the score of the matching head"
+"""Added to the protocol of a reranked evaluation."""
 
 
 class Side(NamedTuple):

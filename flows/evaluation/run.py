@@ -47,7 +47,15 @@ from retrieval.contrastive import (
 )
 from retrieval.distractors import benchmark_distractors
 from retrieval.embeddings import Ids
-from retrieval.evaluation import INTERVAL, PROTOCOL, Scored, Side, score_direction, score_setting
+from retrieval.evaluation import (
+    INTERVAL,
+    PROTOCOL,
+    RERANKED,
+    Scored,
+    Side,
+    score_direction,
+    score_setting,
+)
 from retrieval.logistic import guess_methods
 from retrieval.ranking import REPLICATES, Floats
 from retrieval.score_matrix import Rerank, mean_vectors
@@ -363,8 +371,10 @@ def evaluate_release(
     started = time.monotonic()
     if _is_contrastive(read):
         scored, contrasts = _contrastive(read, embedded)
+        protocol = _CONTRASTIVE_PROTOCOL
     else:
         matching, contrasts = _matching(context, read, spec), None
+        protocol = PROTOCOL + (RERANKED.format(matching.first) if matching else "")
         scored = [
             score_direction(
                 one, *_asked(read, one, vectors), rerank=matching.rerank(one) if matching else None
@@ -374,7 +384,7 @@ def evaluate_release(
     result = EvaluationResult(
         release=EvaluatedRelease.model_validate(read.manifest, from_attributes=True),
         split=read.split,
-        protocol=_CONTRASTIVE_PROTOCOL if contrasts else PROTOCOL,
+        protocol=protocol,
         model=evaluated_model(spec),
         code_revision=code_revision(),
         hardware=hardware(),
@@ -402,13 +412,13 @@ class _Matching:
                 seen[file.sha256] = model.see([picture])[0].cpu()
         self._seen = [seen[row.sha256] for row in read.rows]
         self._texts = [caption.text for row in read.rows for caption in row.captions]
-        self._model, self._first = model, first
+        self._model, self.first = model, first
 
     def rerank(self, direction: Direction) -> Rerank:
         """The reranking of the first items of a direction's queries."""
         if direction == "text-to-image":
-            return Rerank(self._first, lambda texts, images: self._judge(images, texts))
-        return Rerank(self._first, self._judge)
+            return Rerank(self.first, lambda texts, images: self._judge(images, texts))
+        return Rerank(self.first, self._judge)
 
     def _judge(self, images: Ids, texts: Ids) -> Floats:
         seen = [self._seen[place] for place in images]

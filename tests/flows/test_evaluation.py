@@ -345,6 +345,7 @@ def test_blip2_is_evaluated_with_maximum_cosine_and_reranking(
         for spec in (mean, greatest, whole)
     ]
     assert len({one.model.key for one in found}) == 3
+    assert ["the first 2 of each query" in one.protocol for one in found] == [False, False, True]
     pictures = [Image.open(released / row.file_path) for row in read.rows]
     ends = build_embedder(greatest).embed_images(pictures)
     vectors = 2 * ends.reshape(len(read.rows), 4, 16)  # four of unit length
