@@ -22,7 +22,7 @@ from flows.engine.embedding import picture_of
 from flows.engine.model_step import Ask, Unparsable, ask_and_parse, result_without_value
 from flows.engine.pages import thumbnail_uri, write_report_page
 from flows.engine.report import StageReport
-from flows.engine.runner import Stage, quarantine, run_each, sole_run
+from flows.engine.runner import Stage, run_each, sole_run
 from flows.engine.software import software
 from flows.grammar import check_grammar, words_in
 from flows.recos.captioning import facts_of, read_revision, request_revision, task_of
@@ -257,7 +257,8 @@ class _Loop:
     def store(self, histories: Sequence[CaptionHistory], standing: Collection[str]) -> StageReport:
         """Commit the results of every image, except images that keep an earlier validation.
 
-        Unusable revisions are quarantined.
+        Unusable revisions are quarantined; usable ones are stored for their share
+        (`refuse_unusable_models`).
         """
         validated_with = self._captioner.settings_of(
             STAGE,
@@ -291,13 +292,22 @@ class _Loop:
         def result(number: int, of_image: list[CaptionHistory]) -> WorkResult:
             return self._result(number, of_image, validated_with, prompt_id)
 
-        unusable = [
-            (self._pool.captions[one.key].seq, one.unusable)
-            for one in histories
-            if one.unusable is not None and one.image not in standing
-        ]
+        answers: list[tuple[int, Rejection | None]] = []
+        for one in histories:
+            if one.image not in standing:
+                seq = self._pool.captions[one.key].seq
+                first = -1 - seq * self._settings.rounds  # usable ones have negative numbers
+                answers += [(first - place, None) for place in range(one.round)]
+                answers += [(seq, one.unusable)] if one.unusable else []
         revising = replace(stage, name=REVISION_PURPOSE, label="revise captions")
-        self._run.add(quarantine(self._run.context, revising, unusable))
+        revised = run_each(
+            self._run.context,
+            revising,
+            answers,
+            lambda number, unusable: WorkResult(number, rejection=unusable),
+        )
+        revised.asks_model = True
+        self._run.add(revised)
         return run_each(self._run.context, stage, items, result)
 
     def _result(

@@ -12,6 +12,7 @@ from db.entities import AgentRef, StoredEntity, children_of, fetch, find, parent
 from db.quarantine import quarantined
 from db.withdrawal_graph import WithdrawalTarget
 from flows.engine.context import BuildReport, RunContext
+from flows.engine.model_step import refuse_unusable_models
 from flows.engine.pipeline import run_pipeline
 from flows.recos.pipeline import recos_pipeline
 from flows.recos.run import captions_of, images_of_tier
@@ -22,7 +23,7 @@ from release.manifest import read_manifest
 from release.markup import as_text
 from release.verify import verify_release
 from schemas.build import RecosBuild, TaskSpec
-from schemas.errors import ConfigurationError, DegenerateCriterionError
+from schemas.errors import ConfigurationError, DegenerateCriterionError, ModelError
 from schemas.profile import BuiltinCaptioner, Profile
 from schemas.proposals import Confusion
 from schemas.provenance import Role
@@ -191,6 +192,8 @@ def test_unusable_revisions_are_quarantined_and_counted_on_the_card(
     (revised,) = (one for one in report.stages if one.stage == "revise captions")
     lost = [one.reason for one in quarantined(run.store, DATASET, stage=REVISION_PURPOSE)]
     assert revised.rejected == Counter(lost) == {"same_captions": len(lost)}
+    with pytest.raises(ModelError, match=rf"^{len(lost)} of {len(lost) + revised.done} answers"):
+        refuse_unusable_models(run.store, DATASET, [revised], 0.01)
     card = (run.settings.home / "releases" / f"{DATASET}-2.1.0" / "README.md").read_text("utf-8")
     assert f"| revise caption | same captions | {len(lost)} |" in card
 

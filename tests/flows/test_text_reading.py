@@ -94,7 +94,11 @@ def test_texts_read_in_photographs_appear_in_their_captions(
 ) -> None:
     task = TaskSpec(task=RetrievalTask.OCR, images=SIGNS + 1, source="street")
     build = RecosBuild(
-        dataset="read", last="v0", sources=(photographs(tmp_path / "street"),), tasks=(task,)
+        dataset="read",
+        last="v0",
+        sources=(photographs(tmp_path / "street"),),
+        tasks=(task,),
+        max_unusable_share=1,
     )
     report = run_pipeline(run, recos_pipeline(), build, reading_profile(), no_desks)
     assert report.release is not None
