@@ -6,7 +6,7 @@
 (() => {
   if (window.loupeTextFields) return;
   window.loupeTextFields = true;
-  const PAUSE_MS = 800, LONGEST_MS = 3000, LOOK_MS = 150, REFUSED_MS = 1500;
+  const PAUSE_MS = 800, LONGEST_MS = 3000, LOOK_MS = 150, REFUSED_MS = 500;
   const DRAFT = /\/api\/(drafts\/\d+|tasks\/\d+(\/annotations\/\d+)?\/drafts)\b/;
   const SUBMIT = "[data-testid=bottombar-submit-button], [data-testid=bottombar-update-button]";
 
@@ -29,7 +29,7 @@
     }
   };
 
-  // The answer with unsaved text, since when, and when it last changed.
+  // The answer that is not saved, since when, and when it last changed.
   let unsaved = null, since = 0, changed = 0, state = "";
 
   const send = window.fetch;
@@ -39,21 +39,20 @@
     const body = JSON.parse(options.body), sent = changed;
     body.result = [...(body.result ?? []), ...typed(answer())];
     state = "Saving …";
-    try {
-      const said = await send(address, { ...options, body: JSON.stringify(body) });
-      const isAll = sent === changed;  // nothing was typed meanwhile
-      if (said.ok && isAll) unsaved = null;
-      state = !said.ok ? "Not saved; trying again …" : isAll ? "Draft saved" : "Saving …";
-      return said;
-    } catch (fault) {
-      state = "Not saved; trying again …";
-      throw fault;
-    }
+    // If the connection is lost, Label Studio would wait for ever, and no longer submit.
+    const said = await send(address, { ...options, body: JSON.stringify(body) }).catch(() => (
+      new Response('{"detail": "no connection"}', { status: 503, headers: { "Content-Type": "application/json" } })));
+    const isAll = sent === changed;  // nothing was typed meanwhile
+    if (!said.ok) unsaved = answer();
+    else if (isAll) unsaved = null;
+    state = !said.ok ? "Not saved; trying again …" : isAll ? "Draft saved" : "Saving …";
+    return said;
   };
 
   const save = () => {
     const now = Date.now(), of = answer();
-    if (unsaved !== of || of.submissionStarted) { unsaved = null; return; }
+    if (unsaved !== of) unsaved = null;
+    if (!unsaved || of.submissionStarted) return;
     since = changed = now;
     return of.saveDraft().catch(() => {});
   };
@@ -71,20 +70,30 @@
     if (moved) of.autosave?.cancel?.();
   };
 
-  let open = null;
+  // An answer that was refused because something is missing stays open, but Label Studio saves no
+  // more drafts of it, and has no action that ends a submission: only one that sets its time.
+  const endSubmission = of => {
+    const clock = Date.now;
+    Date.now = () => 0;
+    of.submissionInProgress();
+    Date.now = clock;
+  };
+
+  // The open answer, and the time of the submission that Label Studio accepted.
+  let open = null, accepted = 0;
   setInterval(() => {
     const of = answer();
     if (!of || of.isReadOnly()) return;
     if (of !== open) {
       open = of;
+      accepted = 0;
       unsaved = null;
       state = of.draftId ? "Draft saved" : "";
     }
-    // An answer that was refused because something is missing stays open, and Label Studio saves
-    // no more drafts of it.
-    if (of.submissionStarted && !window.Htx.isSubmitting && !of.sentUserGenerate && Date.now() - of.submissionStarted > REFUSED_MS) of.submissionStarted = 0;
-    if (!of.submissionStarted) reopen(of);
     const now = Date.now();
+    if (window.Htx.isSubmitting) accepted = of.submissionStarted;
+    if (of.submissionStarted && of.submissionStarted !== accepted && now - of.submissionStarted > REFUSED_MS) endSubmission(of);
+    if (!of.submissionStarted) reopen(of);
     if (unsaved && !of.isDraftSaving && (now - changed > PAUSE_MS || now - since > LONGEST_MS)) save();
     say(state);
   }, LOOK_MS);

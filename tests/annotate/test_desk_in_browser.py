@@ -244,6 +244,8 @@ def judge_both(person: Person, verdict_on_plain: str, *, reloads: bool) -> None:
         judged.append(person.shown())
         assert not person.page.locator(".lsf-modal-ls__content").count()
         if judged[-1] == REWRITE:
+            if reloads:
+                assert_drafts_are_saved_after_a_refused_answer(person)
             person.press("2")
             person.write(MENDED)
         else:
@@ -261,6 +263,17 @@ def judge_both(person: Person, verdict_on_plain: str, *, reloads: bool) -> None:
     assert person.has_finished()
 
 
+def assert_drafts_are_saved_after_a_refused_answer(person: Person) -> None:
+    """Assert that the page still saves what is typed after it refused an answer."""
+    person.press("3", "Control+Enter")  # without a reason
+    person.page.get_by_role("button", name="OK").click()
+    person.page.locator(".loupe-write textarea").wait_for()
+    person.press("2")
+    person.write(MENDED)
+    saved = person.page.frame_locator(".loupe-saved").get_by_text("Draft saved", exact=True)
+    saved.wait_for()
+
+
 def assert_the_next_task_is_prefetched(person: Person) -> None:
     """Assert that the page fetches the next task in advance, and not after the answer."""
     while person.prefetched[-1:] != [True]:
@@ -275,7 +288,13 @@ def assert_the_next_task_is_prefetched(person: Person) -> None:
 
 
 def assert_a_lost_answer_can_be_sent_again(person: Person) -> None:
-    """Assert that the page keeps an answer if the connection is lost while it is sent."""
+    """Assert that the page keeps an answer if the connection is lost while it is sent.
+
+    Drafts are refused, too, also on pages without text fields (the script of which has a body).
+    """
+    person.page.route("**/api/drafts/0", lambda route: route.abort())
+    save = "fetch('/api/drafts/0', {method: 'PATCH'}).then(said => said.status)"
+    assert person.page.evaluate(save) == 503
     answers = "**/api/tasks/*/annotations/?*"
     person.page.route(answers, lambda route: route.abort(), times=1)
     with person.page.expect_event("requestfailed", lambda request: request.method == "POST"):

@@ -11,11 +11,12 @@ document.addEventListener("click", event => {
 // While somebody works on a task, the next one and its images are fetched, and again every minute.
 // Label Studio asks for the next task once the answer is stored, and gets the fetched one if it is
 // the one after the task that was answered. Without a next task, the page asks again until there is
-// one, because tasks come in batches. If the connection is lost while an answer is sent, Label Studio
-// shows its spinner for ever, so it gets a refusal instead, and says that nothing is saved.
+// one, because tasks come in batches. If the connection is lost while an answer or a draft is sent,
+// Label Studio waits for ever, so it gets a refusal instead, and says that nothing is saved.
 (() => {
   const NEXT = /\/api\/dm\/actions\/?\?.*\bid=next_task\b/;
   const ANSWER = /\/api\/tasks\/(\d+)\/annotations\b(?!\/\d+)(?!.*drafts)/;
+  const DRAFT = /\/api\/(drafts\/\d+|tasks\/\d+(\/annotations\/\d+)?\/drafts)\b/;
   const IMAGE = /https?:\/\/[^"\\\s<>/]+\/blobs\/[0-9a-f]{64}(\?others=[\d.,;]+)?/g;
   const JSON_TYPE = { "Content-Type": "application/json" };
   const PAUSE_MS = 300, FRESH_MS = 60000, BATCH_MS = 10000;
@@ -65,7 +66,7 @@ document.addEventListener("click", event => {
       // Without the slash, Label Studio handles the request twice.
       const place = task ? url.replace(/\/annotations(?=\?|$)/, "/annotations/") : address;
       const said = await send(place, options).catch(fault => {
-        if (!task) throw fault;
+        if (!task && !DRAFT.test(url)) throw fault;
         return new Response('{"detail": "no connection"}', { status: 503, headers: JSON_TYPE });
       });
       if (task && said.ok) answered = Number(task);
