@@ -22,6 +22,7 @@ from db.entities import (
     parents_of,
 )
 from db.store import Store
+from flows.ccd.editing import edit_settings
 from flows.ccd.run import CcdRun, coarse_captions, is_anchor
 from flows.engine.importing import import_source
 from flows.engine.report import StageReport
@@ -64,7 +65,7 @@ def _anchors_of(run: CcdRun) -> list[StoredEntity]:
     return [one for one in run.find(Image) if is_anchor(one)]
 
 
-def sync_active_candidates(run: CcdRun, edits: NewEntity | None) -> None:
+def sync_active_candidates(run: CcdRun) -> None:
     """Deactivate candidates that no longer apply, and reactivate those that do again.
 
     A strategy has at most one active candidate, and none unless it is accepted. The first candidate
@@ -72,9 +73,8 @@ def sync_active_candidates(run: CcdRun, edits: NewEntity | None) -> None:
     edited in its place. A candidate measured or judged with other settings is inactive, unless
     people decided on it and its image would be the same with the current settings. An image that
     people rejected is not shown again because it was measured again.
-
-    `edits` are the current settings (`edit_settings`).
     """
+    edits = edit_settings(run)
     with run.alone("choose active candidates"):
         active = _active_candidates(run, edits)
         run.sync_active(Candidate, lambda one: one.id in active, LIVE)

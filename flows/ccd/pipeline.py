@@ -4,7 +4,7 @@ from collections.abc import Generator
 from functools import partial
 
 from flows.ccd.caption_checks import apply_group_decisions
-from flows.ccd.editing import edit_images, edit_settings
+from flows.ccd.editing import edit_images
 from flows.ccd.groups import form_groups, say_attrition, sync_active_candidates, take_anchors
 from flows.ccd.image_choice import search_images
 from flows.ccd.image_requests import request_images, sync_active_requests
@@ -46,7 +46,7 @@ def ccd_pipeline(
             Loop(
                 _each_method,
                 (
-                    Step(_sync_candidates, per_item=_edits_alone),
+                    Step(sync_active_candidates, per_item=_edits_alone),
                     Step(_request_images, per_item=_edits_alone),
                     Step(search_images, enabled=lambda run: run.method == "search"),
                     Step(
@@ -54,7 +54,7 @@ def ccd_pipeline(
                         enabled=lambda run: run.method == "edit",
                         per_item=_edits_alone,
                     ),
-                    Step(_sync_candidates, per_item=_edits_alone),
+                    Step(sync_active_candidates, per_item=_edits_alone),
                     Gate("candidates", "candidates_gate", per_item=_edits_alone),
                 ),
                 per_item=_edits_alone,
@@ -102,10 +102,6 @@ def _each_method(run: CcdRun) -> Generator[None]:
             sync_active_requests(run.context, run.dataset)
     if run.stopped is not None:
         raise run.stopped
-
-
-def _sync_candidates(run: CcdRun) -> None:
-    sync_active_candidates(run, edit_settings(run))
 
 
 def _request_images(run: CcdRun) -> None:

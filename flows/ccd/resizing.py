@@ -32,15 +32,15 @@ def smart_resized(image: ChatImage, area: ImageArea) -> ChatImage | Rejection:
             as_it_is = as_it_is and opened.getexif().get(_ORIENTATION, 1) == 1
     except _FAULTS as fault:
         what = str(fault) or type(fault).__name__
-        return _rejected("undecodable_image", f"The image cannot be decoded: {what}.")
+        return Rejection.of(STAGE, "undecodable_image", f"The image cannot be decoded: {what}.")
     size = smart_size(*picture.size, area)
     if size is None:
         width, height = picture.size
-        return _rejected(
-            "extreme_aspect_ratio",
+        detail = (
             f"The image has {width}×{height} pixels; wanted one side at most "
-            f"{area.longest_ratio:g} times as long as the other.",
+            f"{area.longest_ratio:g} times as long as the other."
         )
+        return Rejection.of(STAGE, "extreme_aspect_ratio", detail)
     if as_it_is and size == picture.size:
         return image
     encoded = io.BytesIO()
@@ -70,7 +70,3 @@ def smart_size(width: int, height: int, area: ImageArea) -> tuple[int, int] | No
         grow = math.sqrt(area.least_pixels / (width * height))
         sides = [math.ceil(side * grow / multiple) * multiple for side in (width, height)]
     return sides[0], sides[1]
-
-
-def _rejected(reason: str, detail: str) -> Rejection:
-    return Rejection(stage=STAGE, reason=reason, detail=detail)

@@ -119,7 +119,9 @@ class RecordedSearch:
         key = request.key(self.ref, self.service.parameters)
         waiting = pauses()
         while (known := find_search(self.store, key)) is None:
-            self._refuse_beyond_limits()
+            self.budget.stop.check()
+            if reason := self.budget.reached():
+                raise BudgetReachedError(f"{reason}; run again to continue")
             new = NewSearch(
                 key=key,
                 service=self.ref,
@@ -144,11 +146,6 @@ class RecordedSearch:
                     known = taken
                     break
         return known
-
-    def _refuse_beyond_limits(self) -> None:
-        self.budget.stop.check()
-        if reason := self.budget.reached():
-            raise BudgetReachedError(f"{reason}; run again to continue")
 
     def _ask(self, new: NewSearch, claim_id: str) -> SearchOutcome:
         stop = self.budget.stop

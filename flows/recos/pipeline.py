@@ -73,7 +73,7 @@ def recos_pipeline(drawing: RenderOptions | None = None) -> PipelineSpec[RecosBu
                         partial(read_texts, tier="v1"), enabled=lambda run: run.reader is not None
                     ),
                     Step(write_confusing_captions),
-                    Step(_reopen_confusions),
+                    Step(lambda run: reopen(run.context, run.queues["confusions"])),
                     Step(sync_confusions),
                     Step(check_pairs),
                     Gate("confusions", "confusions_gate"),
@@ -207,10 +207,6 @@ def _until_captions_stay(run: RecosRun) -> Generator[None]:
             before = rejected
             yield
             follow_answers(run)
-
-
-def _reopen_confusions(run: RecosRun) -> None:
-    reopen(run.context, run.queues["confusions"])
 
 
 # The settings of a benchmark are fixed once its captions are validated, because the result of a

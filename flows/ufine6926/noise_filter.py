@@ -333,10 +333,8 @@ def filter_tracks(
         entity = _linked(entity, (Role.FILTERED_WITH, plan.entity.id))
         return WorkResult(track.seq, entities=(entity,), rejection=rejection)
 
-    def work(tracks: Sequence[StoredEntity]) -> list[WorkResult]:
-        return list(map(filtered, tracks))
-
-    return run_stage(context, stage, Pending(dataset, Track.kind, ("proposed",)), work)
+    pending = Pending(dataset, Track.kind, ("proposed",))
+    return run_stage(context, stage, pending, lambda tracks: list(map(filtered, tracks)))
 
 
 def _linked(entity: NewEntity, *links: tuple[Role, str]) -> NewEntity:
@@ -364,16 +362,15 @@ def propose(
         label=f"propose {spec.name}",
     )
 
-    def result(_number: int, video: StoredEntity) -> StageResult:
-        return _proposed(context.store, video, tracking, plan)
-
     finished = {one.group for one in find(context.store, dataset, TrackedVideo.kind)}
     videos = [
         (video.seq, video)
         for video in find(context.store, dataset, Video.kind, states=("proposed",))
         if video.group == spec.name and tracking.group(video.id) in finished
     ]
-    return run_each(context, stage, videos, result)
+    return run_each(
+        context, stage, videos, lambda _, video: _proposed(context.store, video, tracking, plan)
+    )
 
 
 def proposed_tracklets(
