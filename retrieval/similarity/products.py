@@ -187,7 +187,6 @@ def nearest_rows(
     groups: tuple[ArrayLike, ArrayLike] | None = None,
     excluded: ArrayLike | None = None,
     closed: Collection[int] = (),
-    names: tuple[str, str] = ("the queries", "the gallery"),
     tiling: Tiling | None = None,
 ) -> Neighbours:
     """The neighbours of rows of any length, see `nearest_units`.
@@ -200,26 +199,25 @@ def nearest_rows(
             same group are neighbours (images of one source, say).
         excluded: for each query the gallery row that is never its neighbour (itself), -1 for none.
         closed: the indices of gallery rows that are nobody's neighbours.
-        names: what to call the tables in messages.
         tiling: how to cut the work; the result does not depend on it.
 
     Raises:
         FormatError: the tables cannot be compared, or groups do not fit them.
     """
-    ours, theirs = unit_rows(queries, names[0]), unit_rows(gallery, names[1])
-    check_same_space(ours, theirs, names)
+    ours, theirs = unit_rows(queries, "the queries"), unit_rows(gallery, "the gallery")
+    check_same_space(ours, theirs, ("the queries", "the gallery"))
     our_groups, their_groups = groups or (np.zeros(len(ours), int), np.zeros(len(theirs), int))
     own = np.full(len(ours), _NO_SAMPLE) if excluded is None else excluded
-    open_groups = checked_ids(their_groups, len(theirs), f"the groups of {names[1]}").copy()
+    open_groups = checked_ids(their_groups, len(theirs), "the groups of the gallery").copy()
     open_groups[list(closed)] = _NOBODY
     return nearest_units(
         ours,
         theirs,
         k,
         apart=(
-            checked_ids(own, len(ours), f"what is excluded for {names[0]}"),
+            checked_ids(own, len(ours), "what is excluded for the queries"),
             np.arange(len(theirs)),
         ),
-        groups=(checked_ids(our_groups, len(ours), f"the groups of {names[0]}"), open_groups),
+        groups=(checked_ids(our_groups, len(ours), "the groups of the queries"), open_groups),
         tiling=tiling,
     )
