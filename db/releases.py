@@ -265,13 +265,6 @@ def find_release(store: Store, name: str) -> StoredRelease:
     raise UsageError(f"{count} named {name!r}{digits}; there are: {known or 'none yet'}")
 
 
-@reads
-def released_entities(connection: Connection, release_id: str) -> list[str]:
-    """Return the ids of the entities in a release, sorted."""
-    query = select(ReleaseItem.entity_id).where(ReleaseItem.release_id == release_id)
-    return sorted(connection.execute(query).scalars())
-
-
 class WithdrawnItems(NamedTuple):
     """The number of withdrawn entities of a release, the first ones, and the withdrawals.
 

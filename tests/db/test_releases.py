@@ -6,14 +6,20 @@ from pathlib import Path
 import pytest
 
 from db.release_rows import described_images, live_images, model_calls, snapshot
-from db.releases import StateMark, find_release, list_releases, released_entities, store_release
+from db.releases import StateMark, find_release, list_releases, store_release
 from db.store import Store
 from release.manifest import unnamed
 from release.statistics import StatisticsCounter
 from release.terms import LicensedItem, terms_of
 from schemas.errors import IntegrityError, UsageError
 from schemas.release import LineageStatistics, Manifest
-from tests.release.worlds import DATASET, World, small_world, store_world
+from tests.release.worlds import (
+    DATASET,
+    World,
+    released_entities,
+    small_world,
+    store_world,
+)
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from db.decisions import append_decisions, decide
 from db.embeddings import find_vectors, space_of, store_vectors
 from db.entities import NewDecision, NewEntity, fetch, find, new_entity
 from db.evaluations import evaluations_of, store_evaluation
-from db.releases import find_release, released_entities
+from db.releases import find_release
 from db.reviews import ShownImage, StoredTask, announce_tasks, open_image_media_type, review_tasks
 from db.tables import Pseudonym
 from db.withdrawals import find_withdrawal, list_withdrawals, notices_of, refused_files, steps_of
@@ -41,7 +41,13 @@ from tests.flows.evaluation_samples import synthetic_evaluation
 from tests.flows.homes import bytes_of
 from tests.flows.steps.tracklets.samples import observation, track
 from tests.flows.withdrawals import OPERATOR, Home, home_of, state_after_withdrawal
-from tests.release.worlds import DATASET, PERSON, SOURCES, picture
+from tests.release.worlds import (
+    DATASET,
+    PERSON,
+    SOURCES,
+    picture,
+    released_entities,
+)
 
 MakeHome = Callable[[str], Home]
 FINE = SOURCES[1]

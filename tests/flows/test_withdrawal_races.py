@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from db.entities import NewEntity, find, new_entity
-from db.releases import find_release, list_releases, released_entities
+from db.releases import find_release, list_releases
 from db.withdrawals import erased_blobs, list_withdrawals, notices_of
 from flows.engine.context import PipelineRun
 from flows.engine.pipeline import PipelineSpec, Step, run_build
@@ -25,7 +25,11 @@ from schemas.records import Image
 from schemas.release import Manifest
 from tests.db.samples import store_entities
 from tests.flows.withdrawals import Home, home_of
-from tests.release.worlds import DATASET, SOURCES
+from tests.release.worlds import (
+    DATASET,
+    SOURCES,
+    released_entities,
+)
 
 FINE = SOURCES[1].name
 

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from db.entities import AgentRef, NewDecision
-from db.releases import list_releases, released_entities, store_release
+from db.releases import list_releases, store_release
 from db.work import register_plan
 from release.build import build_release
 from release.lineage import TABLES
@@ -34,6 +34,7 @@ from tests.release.worlds import (
     World,
     decide,
     picture,
+    released_entities,
     source,
     store_world,
 )

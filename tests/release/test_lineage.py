@@ -9,7 +9,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from db.lineage import ActivityNode, DecisionNode, EntityNode, Lineage, prov_json, trace
-from db.releases import released_entities
 from db.store import Store
 from flows.cli.lineage import lineage_tree
 from release.build import BuiltRelease
@@ -18,7 +17,10 @@ from release.lineage.reading import NO_PAYLOAD, open_lineage
 from release.verify import verify_release
 from tests.release.later import bytes_of
 from tests.release.lineage_worlds import KINDS, Kind, store_one_by_one
-from tests.release.worlds import store_world
+from tests.release.worlds import (
+    released_entities,
+    store_world,
+)
 
 
 class Made(NamedTuple):

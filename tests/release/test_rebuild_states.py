@@ -10,13 +10,18 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from db.entities import find_children
-from db.releases import find_release, released_entities
+from db.releases import find_release
 from release.build import BuiltRelease, build_release
 from release.rebuild import rebuild_release
 from schemas.errors import IntegrityError, LoupeError
 from schemas.provenance import Role
 from tests.release.later import Later, bytes_of
-from tests.release.worlds import DATASET, small_world, store_world
+from tests.release.worlds import (
+    DATASET,
+    released_entities,
+    small_world,
+    store_world,
+)
 
 _verdicts = st.sampled_from(("accept", "reject", "reopen"))
 _chances = st.integers(0, 10_000)

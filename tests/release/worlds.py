@@ -12,11 +12,12 @@ from tempfile import mkdtemp
 from typing import Any, NamedTuple
 
 from PIL import Image as Picture
+from sqlalchemy import select
 
 from db.blobs import BlobStore
 from db.entities import ActivityRecord, AgentRef, NewDecision, NewEntity, WorkResult, new_entity
 from db.store import Store
-from db.tables import ModelCall
+from db.tables import ModelCall, ReleaseItem
 from db.work import commit_chunk, register_plan
 from schemas.base import Split, sha256_of
 from schemas.chat import ModelRef
@@ -35,6 +36,13 @@ class World(NamedTuple):
 
     store: Store
     blobs: BlobStore
+
+
+def released_entities(store: Store, release_id: str) -> list[str]:
+    """The ids of the entities in a release, sorted."""
+    query = select(ReleaseItem.entity_id).where(ReleaseItem.release_id == release_id)
+    with store.read() as connection:
+        return sorted(connection.execute(query).scalars())
 
 
 class Contents(NamedTuple):
