@@ -1,23 +1,11 @@
 """Videos, the tracks of the people in them, and the noise filter's report on every crop."""
 
-from collections.abc import Mapping
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
 from pydantic import Field
 
 from schemas.base import Box, EntityRecord, Record, Sha256
 from schemas.records import Picture
-
-LINKED_LATER: Final[Mapping[str, frozenset[str]]] = {
-    "filter_report": frozenset({"filtered_with"}),
-    "tracklet": frozenset({"proposed_with", "tracked_with"}),
-    "shard": frozenset({"filtered_with"}),
-}
-"""By kind, the roles of parents that are not part of an id, such as settings.
-
-If other thresholds lead to the same report, tracklet or shard, it keeps its id and the decisions on
-it, and is linked to those settings as well.
-"""
 
 
 class VideoFacts(Record):

@@ -72,7 +72,7 @@ from schemas.provenance import (
 from schemas.records import PromptText, Shard, TermsCorrection
 from schemas.release import Manifest, ModelUse
 from schemas.validation import fault_of
-from schemas.video import LINKED_LATER, Video
+from schemas.video import Video
 
 _Numbers = NDArray[np.int64]
 _Words = NDArray[np.int16]
@@ -106,6 +106,16 @@ _CALL_COLUMNS = (
 _MOST_KINDS_OF_CALLS = 100_000
 _PROMOTED = frozenset({Role.PROMOTED_FROM, Role.PROMOTED_WITH})
 """The roles of links from promoted entities to shards, which are part of no id."""
+_LINKED_LATER = {
+    "filter_report": frozenset({Role.FILTERED_WITH}),
+    "tracklet": frozenset({Role.PROPOSED_WITH, Role.TRACKED_WITH}),
+    "shard": frozenset({Role.FILTERED_WITH}),
+}
+"""By kind, the roles of parents that are not part of an id, such as settings.
+
+If other thresholds lead to the same report, tracklet or shard, it keeps its id and the decisions on
+it, and is linked to those settings as well.
+"""
 _LIVE = {_STATES["proposed"], _STATES["accepted"]}
 _TEXTS = frozenset({_KINDS["caption"], _KINDS["rewrite"]})
 _IMAGES, _TRACKLETS, _VIDEOS = (
@@ -505,7 +515,7 @@ class LineageChecks:
             dataset, kind, payload, id_ = (
                 columns[name][at].as_py() for name in ("dataset", "kind", "payload", "id")
             )
-            later = LINKED_LATER.get(kind, frozenset()) | _PROMOTED
+            later = _LINKED_LATER.get(kind, frozenset()) | _PROMOTED
             links = [link.split("=", 1) for link in unframed(parts[at].as_py().encode())]
             first = [(role, parent) for role, parent in links if role not in later]
             if len(first) == len(links) or entity_id(dataset, kind, payload, first) != id_:

@@ -290,7 +290,7 @@ def assert_the_next_task_is_prefetched(person: Person) -> None:
 def assert_a_lost_answer_can_be_sent_again(person: Person) -> None:
     """Assert that the page keeps an answer if the connection is lost while it is sent.
 
-    Drafts are refused, too, also on pages without text fields (the script of which has a body).
+    A lost draft gets a refusal as well, also on pages without text fields.
     """
     person.page.route("**/api/drafts/0", lambda route: route.abort())
     save = "fetch('/api/drafts/0', {method: 'PATCH'}).then(said => said.status)"

@@ -25,11 +25,7 @@ from schemas.records import Image
 from schemas.release import Manifest
 from tests.db.samples import store_entities
 from tests.flows.withdrawals import Home, home_of
-from tests.release.worlds import (
-    DATASET,
-    SOURCES,
-    released_entities,
-)
+from tests.release.worlds import DATASET, SOURCES, released_entities
 
 FINE = SOURCES[1].name
 

@@ -17,10 +17,7 @@ from release.lineage.reading import NO_PAYLOAD, open_lineage
 from release.verify import verify_release
 from tests.release.later import bytes_of
 from tests.release.lineage_worlds import KINDS, Kind, store_one_by_one
-from tests.release.worlds import (
-    released_entities,
-    store_world,
-)
+from tests.release.worlds import released_entities, store_world
 
 
 class Made(NamedTuple):

@@ -16,12 +16,7 @@ from release.rebuild import rebuild_release
 from schemas.errors import IntegrityError, LoupeError
 from schemas.provenance import Role
 from tests.release.later import Later, bytes_of
-from tests.release.worlds import (
-    DATASET,
-    released_entities,
-    small_world,
-    store_world,
-)
+from tests.release.worlds import DATASET, released_entities, small_world, store_world
 
 _verdicts = st.sampled_from(("accept", "reject", "reopen"))
 _chances = st.integers(0, 10_000)
