@@ -46,7 +46,6 @@ from schemas.profile import (
     Launch,
     OpenAIChat,
     Profile,
-    TransformersChat,
     VllmChat,
 )
 from schemas.tracking import (
@@ -121,7 +120,6 @@ _SHOWN_MODELS = 5
 _TO_SEARCH, _TO_EVALUATE = "to find images", "to evaluate releases"
 _NEEDS: dict[type[Any], tuple[str, str]] = {
     VllmChat: ("gpu", ""),
-    TransformersChat: ("torch", ""),
     ViTPoseModel: ("torch", ""),
     QwenImageEdit: ("torch", "to edit images"),
     SSDLiteDetector: ("vision", ""),
