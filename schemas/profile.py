@@ -325,11 +325,13 @@ class VllmChat(_SampledModel):
     """A model that vLLM loads into this process (extra `gpu`).
 
     `engine_arguments` that are not known to affect only speed and memory count as determining
-    answers: `quantization` and `dtype`, for example, change them.
+    answers: `quantization` and `dtype`, for example, change them. `gpu_memory_gib` is the memory
+    that each GPU must have, which `loupe doctor` checks.
     """
 
     provider: Literal["vllm"]
     engine_arguments: dict[str, Any] = Field(default_factory=dict)
+    gpu_memory_gib: float | None = Field(default=None, gt=0)
 
     @property
     def parameters(self) -> dict[str, Any]:
