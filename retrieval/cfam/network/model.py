@@ -10,19 +10,22 @@ from torch.nn import functional
 from retrieval.cfam.network.backbone import Architecture, ClipBackbone, Encoded
 from schemas.cfam import CfamDecoder, CfamLosses, CfamMatcher, CfamTraining
 
-# CLIP's contrastive loss, where the paper's ablation starts.
+# CLIP's contrastive loss, where the paper's ablation starts. Its temperature is learned and is at
+# least 0.01 (Radford et al. 2021, section 2.5).
+
+_MOST_SCALE = 100.0
 
 
-def info_nce(similarities: Tensor, temperature: float) -> Tensor:
+def info_nce(similarities: Tensor, scale: Tensor | float) -> Tensor:
     """The mean of both directions' cross-entropy of finding the partner in the batch.
 
     It ignores identities: another pair of the same person counts as wrong.
 
     Args:
         similarities: (B, B), images down, texts across, cosines.
-        temperature: by which similarities are divided.
+        scale: by which similarities are multiplied: the reciprocal of the temperature.
     """
-    logits = similarities / temperature
+    logits = similarities * scale
     partners = torch.arange(len(logits), device=logits.device)
     images = functional.cross_entropy(logits, partners)
     texts = functional.cross_entropy(logits.T, partners)
@@ -335,6 +338,8 @@ class Cfam(nn.Module):
             self.text_decoder = GranularityDecoder(size, decoder) if separate else None
             self.matcher = Matcher(decoder.width, settings.matcher) if on.matching else None
             self.identity_head = IdentityHead(size, identities) if on.identity else None
+        starts_at = torch.tensor(1 / on.temperature).log()
+        self.log_scale = nn.Parameter(starts_at) if on.info_nce else None
         if settings.checkpoint_activations:
             self.backbone.checkpoint_activations()
 
@@ -407,8 +412,9 @@ class Cfam(nn.Module):
             losses["local_sdm"] = similarity_distribution_matching(
                 local, identities, on.temperature
             )
-        if on.info_nce:
-            losses["info_nce"] = info_nce(similarities, on.temperature)
+        if self.log_scale is not None:
+            scale = self.log_scale.exp().clamp(max=_MOST_SCALE)
+            losses["info_nce"] = info_nce(similarities, scale)
         return losses
 
     def _judging(

@@ -96,7 +96,7 @@ def literal_info_nce(similarities: list[list[float]], temperature: float) -> flo
 def test_info_nce_equals_the_literal_formula() -> None:
     similarities = torch.rand(5, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     expected = literal_info_nce(similarities.tolist(), 0.1)
-    assert info_nce(similarities, 0.1).item() == pytest.approx(expected, rel=1e-12)
+    assert info_nce(similarities, 1 / 0.1).item() == pytest.approx(expected, rel=1e-12)
 
 
 def literal_matching(logits: list[float], matched: list[bool]) -> float:
