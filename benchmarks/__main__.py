@@ -29,7 +29,6 @@ BENCHMARKS: tuple[tuple[str, list[str]], ...] = (
     ("benchmarks.release_export", []),
     ("benchmarks.release_report", []),
     ("benchmarks.cfam_training", []),
-    ("benchmarks.pair_training", []),
     ("benchmarks.caption_validators", []),
 )
 

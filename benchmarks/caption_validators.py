@@ -7,6 +7,7 @@ the mean reciprocal rank (MRR) by a model on its own captions less what is expec
 ranks in general and how easy the captions of that validator are; its interval is over images.
 """
 
+import json
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,22 +15,72 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from PIL import Image
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.cfam_training import Silent
-from benchmarks.pair_training import FIRST_STILLS, plain_training, still_of
+from benchmarks.cfam_training import INFO_NCE, Silent
+from flows.evaluation.training import load_training
+from models.builtin.stills.drawing import draw_still
+from models.builtin.stills.scene import STRIP_BOX, WIDTH_PX, Scene
 from models.builtin.stills.text import content_of, details_of, write
 from retrieval.cfam.training_data import TrainingImage, TrainingSplits
 from retrieval.discriminability import CaptionValidator
 from retrieval.embeddings import unit_rows
+from schemas.cfam import CfamAugmentation, CfamTraining
 from schemas.recos import CaptionVerdict, DiscriminabilitySettings
 from sources.demonstration.people import Chance
 from sources.demonstration.stills import StillTruth, plan_stills
 
+FIRST_STILLS = 400
+SIZE_PX = (56, 40)
+SMALL_CLIP = {
+    "embed_dim": 64,
+    "quick_gelu": False,
+    "vision_cfg": {"image_size": 40, "layers": 2, "width": 64, "head_width": 32, "patch_size": 8},
+    "text_cfg": {"context_length": 40, "vocab_size": 49408, "width": 64, "heads": 2, "layers": 2},
+}
+NOTHING_AUGMENTED = CfamAugmentation(flip=0, padding_px=0, erase=0, mask_token=0, replace_token=0)
 SEEDS, MODELS, EPOCHS, STILLS, CAPTIONS, DRAWS = 3, 3, 6, 300, 5, 2000
 ETAS = (0.8, 0.4)
 Floats = NDArray[np.floating[Any]]
+
+
+def picture_of(scene: Scene) -> Image.Image:
+    """The still without its strip."""
+    return draw_still(scene).crop((0, 0, WIDTH_PX, int(STRIP_BOX[1])))
+
+
+def still_of(folder: Path, name: str, scene: Scene) -> TrainingImage:
+    """A still at the network's size, with complete captions in several forms."""
+    path = folder / f"{name}.png"
+    picture_of(scene).resize(SIZE_PX, Image.Resampling.BICUBIC).save(path)
+    content = content_of(scene)
+    return TrainingImage(path, name, tuple(write(content, details_of(content))[:5]))
+
+
+def plain_training(seed: int, epochs: int, home: Path) -> CfamTraining:
+    """The training of a small CLIP with InfoNCE; its architecture is written to `home`."""
+    home.mkdir()
+    (home / "clip.json").write_text(json.dumps(SMALL_CLIP), encoding="utf-8")
+    demo = load_training("demo")
+    backbone = {
+        "architecture_file": home / "clip.json",
+        "image_height_px": SIZE_PX[1],
+        "image_width_px": SIZE_PX[0],
+        "text_tokens": 40,
+    }
+    schedule = {"epochs": epochs, "learning_rate": 2e-3}
+    return demo.model_copy(
+        update={
+            "seed": seed,
+            "workers": 0,
+            "losses": INFO_NCE,
+            "backbone": demo.backbone.model_copy(update=backbone),
+            "augmentation": NOTHING_AUGMENTED,
+            "schedule": demo.schedule.model_copy(update=schedule),
+        }
+    )
 
 
 def candidates(truth: StillTruth) -> Iterator[str]:
@@ -67,12 +118,11 @@ def measured(seed: int, folder: Path) -> dict[float, Measured]:
     from retrieval.cfam.network.training import embed_pairs, train
 
     firsts = tuple(
-        still_of(folder, f"first-{one.image_id}", str(one.image_id), one.scene)
-        for one in plan_stills(1, FIRST_STILLS)
+        still_of(folder, f"first-{one.image_id}", one.scene) for one in plan_stills(1, FIRST_STILLS)
     )
     stills = [
         TrainingImage(
-            still_of(folder, f"{one.image_id:06d}", f"{one.image_id:06d}", one.scene).path,
+            still_of(folder, f"{one.image_id:06d}", one.scene).path,
             f"{one.image_id:06d}",
             tuple(dict.fromkeys(candidates(one))),
         )

@@ -33,7 +33,6 @@ from schemas.profile import (
     ChatModelSpec,
     ImportedRewrites,
     OpenAIChat,
-    TransformersChat,
     VllmChat,
 )
 from schemas.tracking import (
@@ -54,7 +53,6 @@ _BUILDERS: dict[type[Record], str] = {
     BuiltinContraster: "models.builtin.stills.contraster.StillsContraster",
     OpenAIChat: "models.openai_chat.OpenAIChatModel",
     VllmChat: "models.vllm_chat.VllmChatModel",
-    TransformersChat: "models.transformers_chat.TransformersChatModel",
     BuiltinEmbedder: "models.builtin.embedder.ColourLexiconEmbedder",
     BuiltinStillsEmbedder: "models.builtin.embedder.StillsLexiconEmbedder",
     OpenClipEmbedder: "models.open_clip_embedder.OpenClipImageTextEmbedder",
@@ -121,14 +119,14 @@ class OnDemandChatModel(Adapter[ChatModelSpec]):
         return remote.served() if isinstance(remote, RemoteModel) else None
 
     def _model(self) -> ChatModel:
-        if isinstance(self._spec, VllmChat | TransformersChat):
+        if isinstance(self._spec, VllmChat):
             return _load(self._spec)
         if self._remote is None:
             self._remote = build_chat_model(self._spec)
         return self._remote
 
 
-def _load(spec: VllmChat | TransformersChat) -> ChatModel:
+def _load(spec: VllmChat) -> ChatModel:
     with _loading:
         if not _loaded or _loaded[0][0] != spec:
             while _loaded:

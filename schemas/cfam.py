@@ -6,7 +6,6 @@ from pydantic import Field, field_validator, model_validator
 
 from schemas.base import Record, Sha256, TorchDevice
 from schemas.provenance import Hardware
-from schemas.taxonomy import DifferenceType
 from schemas.validation import PlacedPath
 
 # Settings of CFAM: its network, its losses, and how it is trained (UFineBench, sections 4 and 5.1).
@@ -73,27 +72,19 @@ class CfamMatcher(Record):
 
 
 class CfamLosses(Record):
-    """The weight of each loss; 0 disables it. `info_nce` is the baseline of the ablation.
-
-    `contrast` compares the two images of a contrastive pair (CCD) and needs a release that has
-    some. Its comparisons are weighted by the pair's type of difference (`by_difference`; 1 if a
-    type is not named) and are won by `margin`.
-    """
+    """The weight of each loss; 0 disables it. `info_nce` is the baseline of the ablation."""
 
     global_sdm: float = Field(default=1.0, ge=0)
     local_sdm: float = Field(default=1.0, ge=0)
     matching: float = Field(default=1.0, ge=0)
     identity: float = Field(default=1.0, ge=0)
     info_nce: float = Field(default=0.0, ge=0)
-    contrast: float = Field(default=0.0, ge=0)
-    margin: float = Field(default=0.0, ge=0, lt=2)
-    by_difference: dict[DifferenceType, Annotated[float, Field(ge=0)]] = Field(default_factory=dict)
     temperature: float = Field(default=0.02, gt=0)
 
     @model_validator(mode="after")
     def _one_is_on(self) -> Self:
         on = (self.global_sdm, self.local_sdm, self.matching, self.identity, self.info_nce)
-        if not any((*on, self.contrast)):
+        if not any(on):
             raise ValueError("every loss is switched off; at least one weight must be above 0")
         return self
 
@@ -160,7 +151,7 @@ class CfamTraining(Record):
     schedule: CfamSchedule = CfamSchedule()
     validation_share: float = Field(default=0.1, ge=0, lt=1)
     validate_every_epochs: Positive = 1
-    best_by: Literal["R@1", "mAP", "mSD", "FG-CDA"] = "mAP"
+    best_by: Literal["R@1", "mAP", "mSD"] = "mAP"
     checkpoint_every_steps: Positive = 500
     precision: Literal["no", "bf16", "fp16"] = "no"
     checkpoint_activations: bool = False
@@ -173,13 +164,6 @@ class CfamTraining(Record):
             raise ValueError(
                 f"decoder.width must be a multiple of matcher.heads; "
                 f"got {self.decoder.width}, {self.matcher.heads}"
-            )
-        if self.best_by == "FG-CDA" and not self.losses.contrast:
-            raise ValueError('best_by = "FG-CDA" needs contrastive pairs: losses.contrast above 0')
-        if self.losses.contrast and self.schedule.batch_pairs % 2:
-            raise ValueError(
-                f"schedule.batch_pairs must be even with losses.contrast, which takes an anchor "
-                f"and a contrastive image at a time; got {self.schedule.batch_pairs}"
             )
         return self
 
@@ -208,8 +192,7 @@ class StepLine(Record):
 class ValidationLine(Record):
     """Retrieval of the held-out identities by text, after a step.
 
-    All values are in percent except the median rank. With contrastive pairs, FG-CDA is the mean of
-    both directions, of all pairs and by type of difference.
+    All values are in percent except the median rank.
     """
 
     kind: Literal["validation"] = "validation"

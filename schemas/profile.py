@@ -325,11 +325,13 @@ class VllmChat(_SampledModel):
     """A model that vLLM loads into this process (extra `gpu`).
 
     `engine_arguments` that are not known to affect only speed and memory count as determining
-    answers: `quantization` and `dtype`, for example, change them.
+    answers: `quantization` and `dtype`, for example, change them. `gpu_memory_gib` is the memory
+    that each GPU must have, which `loupe doctor` checks.
     """
 
     provider: Literal["vllm"]
     engine_arguments: dict[str, Any] = Field(default_factory=dict)
+    gpu_memory_gib: float | None = Field(default=None, gt=0)
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -345,34 +347,6 @@ class VllmChat(_SampledModel):
         return int(self.engine_arguments.get("max_num_seqs", 256))
 
 
-class TransformersChat(_SampledModel):
-    """A model that transformers loads into this process (extra `torch`).
-
-    `device_map` and `quantization_config` are passed to `from_pretrained` unchanged. With the
-    first, layers are on several devices, and `device` stays `auto`; the second changes answers.
-    """
-
-    provider: Literal["transformers"]
-    device: str = "auto"
-    device_map: str | dict[str, int | str] | None = None
-    dtype: str = "auto"
-    quantization_config: dict[str, Any] | None = None
-    batch_size: int = Field(default=8, gt=0)
-
-    @property
-    def parameters(self) -> dict[str, Any]:
-        """Return everything, besides the model, that determines an answer."""
-        dtype = None if self.dtype == "auto" else self.dtype
-        loaded = {"quantization": self.quantization_config, "dtype": dtype}
-        return super().parameters | {name: value for name, value in loaded.items() if value}
-
-    @model_validator(mode="after")
-    def _is_in_one_place(self) -> Self:
-        if self.device_map is not None and self.device != "auto":
-            raise ValueError(f"give device or device_map, not both; got device {self.device!r}")
-        return self
-
-
 ChatModelSpec = Annotated[
     BuiltinRewriter
     | ImportedRewrites
@@ -380,8 +354,7 @@ ChatModelSpec = Annotated[
     | BuiltinCaptioner
     | BuiltinContraster
     | OpenAIChat
-    | VllmChat
-    | TransformersChat,
+    | VllmChat,
     Field(discriminator="provider"),
 ]
 
@@ -411,7 +384,7 @@ class RewriteSettings(_WriterSettings):
 class JudgeSettings(Record):
     """The chat model that gives a second opinion on each rewrite, and the prompt it is given."""
 
-    model: Annotated[OpenAIChat | VllmChat | TransformersChat, Field(discriminator="provider")]
+    model: Annotated[OpenAIChat | VllmChat, Field(discriminator="provider")]
     prompt: str = "judge_rewrite"
 
 

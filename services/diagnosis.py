@@ -7,6 +7,7 @@ import platform
 import shlex
 import shutil
 import socket
+import subprocess
 from collections.abc import Callable, Iterable, Iterator
 from datetime import date
 from enum import StrEnum
@@ -46,7 +47,6 @@ from schemas.profile import (
     Launch,
     OpenAIChat,
     Profile,
-    TransformersChat,
     VllmChat,
 )
 from schemas.tracking import (
@@ -57,7 +57,7 @@ from schemas.tracking import (
     SSDLiteDetector,
     ViTPoseModel,
 )
-from schemas.wording import first_of
+from schemas.wording import first_of, many
 from services.environments import is_installed, lock_file
 from services.installation import survey
 from services.process import LOOPBACK, ServiceState
@@ -121,7 +121,6 @@ _SHOWN_MODELS = 5
 _TO_SEARCH, _TO_EVALUATE = "to find images", "to evaluate releases"
 _NEEDS: dict[type[Any], tuple[str, str]] = {
     VllmChat: ("gpu", ""),
-    TransformersChat: ("torch", ""),
     ViTPoseModel: ("torch", ""),
     QwenImageEdit: ("torch", "to edit images"),
     SSDLiteDetector: ("vision", ""),
@@ -203,7 +202,29 @@ def _check_spec(spec: ModelSpec, listings: _Listings) -> Finding:
     if extra and _missing_modules(extra):
         detail, remedy = f"needs the extra {extra}{needed}", f"uv pip install -e '.[{extra}]'"
         return report(subject, detail, remedy)
+    if isinstance(spec, VllmChat) and (lack := gpu_lack(spec)) is not None:
+        return lacking(subject, lack, "choose a smaller model, or a profile with a server")
     return fine(subject, f"the extra {extra} is installed" if extra else "is complete")
+
+
+def gpu_lack(spec: VllmChat) -> str | None:
+    """Return what the GPUs of this machine lack for a model that is loaded here, or None."""
+    wanted_gpus = spec.engine_arguments.get("tensor_parallel_size", 1)
+    memories = sorted(_gpu_memories_gib(), reverse=True)[:wanted_gpus]
+    if len(memories) < wanted_gpus:
+        return f"needs {many(wanted_gpus, 'NVIDIA GPU')}; this machine shows {len(memories)}"
+    if spec.gpu_memory_gib is not None and memories[-1] < spec.gpu_memory_gib:
+        return f"needs a GPU with {spec.gpu_memory_gib:g} GiB; this one has {memories[-1]:.0f} GiB"
+    return None
+
+
+def _gpu_memories_gib() -> list[float]:
+    """Return the memory of each NVIDIA GPU, as its driver states it."""
+    query = ("nvidia-smi", "--query-gpu=memory.total", "--format=csv,noheader,nounits")
+    if shutil.which(query[0]) is None:
+        return []
+    done = subprocess.run(query, capture_output=True, text=True, check=False, timeout=30)
+    return [float(line) / 1024 for line in done.stdout.splitlines() if line.strip().isdigit()]
 
 
 def _check_rewrites(subject: str, spec: ImportedRewrites) -> Finding:

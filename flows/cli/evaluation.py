@@ -9,7 +9,6 @@ import typer
 
 from flows.cli.options import ReleaseArgument, SplitOption, opened_run, opened_store, settings
 from flows.cli.output import Answer, Figure, Line, Table, err
-from schemas.errors import UsageError
 from schemas.taxonomy import DifferenceType
 
 if TYPE_CHECKING:
@@ -20,34 +19,30 @@ def train(
     release: Path,
     *,
     config: str | None = None,
-    pairs: bool = False,
     out_: Path | None = None,
     resume: bool = False,
 ) -> Answer:
-    """Train CFAM on a release, or a CLIP model on the pairs of a build-ccd release.
+    """Train CFAM on a release.
 
-    The best checkpoint is chosen on the val split, or on identities or groups held out of the train
-    split, never on the test split. On several GPUs: accelerate launch -m flows.cli.main train …
+    The best checkpoint is chosen on the val split, or on identities held out of the train split,
+    never on the test split. On several GPUs: accelerate launch -m flows.cli.main train …
 
     Args:
         release: Folder of a release with a train split, or a JSON file of rows.
-        config: Training file (TOML), or 'paper', 'demo' or 'pairs' (defaults: docs/training.md).
-        pairs: Train on contrastive pairs; --config is then "pairs" by default.
+        config: Training file (TOML), or 'paper' or 'demo' (defaults: docs/training.md).
         out_: Output folder (default: trainings/NAME in LOUPE_HOME).
         resume: Resume from the last checkpoint in the output folder.
     """
     from flows.engine.report import console_progress
     from flows.evaluation.training import TrainingRequest, load_training, run_training
 
-    chosen = load_training(config or ("pairs" if pairs else None))
-    if pairs and not chosen.losses.contrast:
-        raise UsageError(f"--pairs: {config} has no losses.contrast; wanted it above 0")
-    request = TrainingRequest(str(release), chosen, str(out_) if out_ else None, resume)
+    request = TrainingRequest(
+        str(release), load_training(config), str(out_) if out_ else None, resume
+    )
     report = run_training(request, console_progress(err))
     if report.record is None:  # of several processes, the first reports
         raise typer.Exit
-    scores = Table("Held-out groups", ("score", "before", "best"), report.rows)
-    return Answer(report.as_json(), [report.sentence, *([scores] if pairs else [])])
+    return Answer(report.as_json(), [report.sentence])
 
 
 def evaluate(

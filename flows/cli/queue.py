@@ -16,7 +16,7 @@ from flows.cli.options import (
     settings,
 )
 from flows.cli.output import Answer, Note, Table, first, note, print_lines
-from flows.cli.queue_items import accept, acceptance, hours, prioritize, reopen, search
+from flows.cli.queue_items import accept, hours, prioritize, reopen, search
 from flows.cli.queue_items import app as gold
 from schemas.errors import LoupeError
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 app = group("Push review tasks, pull answers, show statistics.")
-for one in (accept, acceptance, hours, prioritize, reopen, search):
+for one in (accept, hours, prioritize, reopen, search):
     command(app)(one)
 app.add_typer(gold, name="gold")
 

@@ -139,24 +139,6 @@ def prioritize(
     )
 
 
-def acceptance(queue: QueueArgument) -> Answer:
-    """Predict which items people will accept unchanged, with the prediction error.
-
-    The model is fitted on the decided items of the queue. It makes no decisions.
-    """
-    from annotate.acceptance import acceptance as fitted
-
-    store, chosen = opened_queue(queue)
-    found = fitted(store, chosen)
-    rows = sorted(found.open.items(), key=lambda one: one[1])[:_SHOWN]
-    table = Table("Least probably accepted", ("entity", "probability"), rows)
-    is_listed = rows and found.error.is_better
-    return Answer(
-        {**found.error.model_dump(mode="json"), "open": found.open},
-        [found.error.sentence, *([table] if is_listed else [])],
-    )
-
-
 def hours(
     queue: QueuesArgument = None,
     *,

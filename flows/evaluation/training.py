@@ -21,7 +21,6 @@ from retrieval.cfam.training_data import (
     TrainingSplits,
     hold_out_identities,
     require_identities,
-    whole_groups,
 )
 from schemas.base import Split
 from schemas.cfam import CfamTraining, StepLine, TrainingRecord, ValidationLine
@@ -41,7 +40,7 @@ if TYPE_CHECKING:
 
 _KEYS = "docs/training.md"
 _FOLDER = Path(__file__).parents[2] / "retrieval" / "cfam"
-_SHIPPED = {name: _FOLDER / f"train_{name}.toml" for name in ("demo", "paper", "pairs")}
+_SHIPPED = {name: _FOLDER / f"train_{name}.toml" for name in ("demo", "paper")}
 
 
 def load_training(config: str | None) -> CfamTraining:
@@ -105,31 +104,23 @@ def _of_release(folder: Path, settings: CfamTraining) -> TrainingImages:
     manifest = read_manifest(folder)
     splits = [one.split for one in manifest.statistics.splits]
     if "train" not in splits:
-        with_one = (
-            'build-ccd with split = "train" in its sources'
-            if settings.losses.contrast
-            else "build-ufine6926"
-        )
         raise UsageError(
             f"{manifest.name} has no train split, only {', '.join(splits)}; wanted a release with "
-            f"one, as {with_one} makes"
+            f"one, as build-ufine6926 makes"
         )
     trained, validated = (
-        _images(read_release(folder, split), by_group=bool(settings.losses.contrast))
-        if split in splits
-        else ()
+        _images(read_release(folder, split)) if split in splits else ()
         for split in ("train", "val")
     )
     return _chosen(trained, validated, manifest.name, manifest.id, settings)
 
 
-def _images(release: ReadRelease, *, by_group: bool) -> tuple[TrainingImage, ...]:
+def _images(release: ReadRelease) -> tuple[TrainingImage, ...]:
     return tuple(
         TrainingImage(
             release.folder / row.file_path,
-            (row.contrast.anchor if row.contrast else row.file_path) if by_group else str(row.id),
+            str(row.id),
             _texts(caption.text for caption in row.captions),
-            row.contrast and row.contrast.difference,
         )
         for row in release.rows
     )
@@ -184,14 +175,9 @@ def _chosen(
         raise UsageError(
             f"{name}: identity {min(shared)} is in train and in val; wanted it in one of them"
         )
-    if settings.losses.contrast:
-        described, validated = whole_groups(trained), whole_groups(validated)
-        wanted = "is in a contrastive pair with captions; wanted a release of build-ccd"
-    else:
-        described = tuple(one for one in trained if one.captions)
-        wanted = "has a caption; wanted some"
+    described = tuple(one for one in trained if one.captions)
     if not described:
-        raise UsageError(f"{name}: no image of the train split {wanted}")
+        raise UsageError(f"{name}: no image of the train split has a caption; wanted some")
     left_out = len(trained) - len(described)
     if validated:
         splits = TrainingSplits(described, validated)
@@ -212,7 +198,7 @@ _PACKAGES = ("torch", "open_clip_torch", "accelerate", "safetensors", "numpy")
 class TrainingRequest(NamedTuple):
     """What to train on: a release's folder or an annotation file.
 
-    `config` is a training file, `paper`, `demo` or `pairs`, or settings; `out` its folder.
+    `config` is a training file, `paper` or `demo`, or settings; `out` its folder.
     """
 
     release: str
@@ -248,16 +234,15 @@ class TrainingReport(NamedTuple):
             f"{name} {best.metrics[name]:.1f} % (before: {record.before[name]:.1f} %)"
             for name in _stated_metrics(best.metrics)[:2]
         )
-        unit = "groups" if record.settings.losses.contrast else "identities"
         split = "of val" if record.validation_split == "val" else record.validation_split
         sentence = (
             f"{trained}; the best checkpoint, of epoch {best.epoch + 1} with {scores} "
-            f"on {record.validation_identities} {unit} {split}, is {self.folder / 'best'}"
+            f"on {record.validation_identities} identities {split}, is {self.folder / 'best'}"
         )
         if record.validation_identities < _FEWEST_IDENTITIES:
             sentence += (
-                f"; fewer than {_FEWEST_IDENTITIES} {unit} to validate on mean nothing: neither "
-                f"do these figures, nor which checkpoint is best"
+                f"; fewer than {_FEWEST_IDENTITIES} identities to validate on mean nothing: "
+                f"neither do these figures, nor which checkpoint is best"
             )
         return sentence
 
@@ -306,8 +291,7 @@ def run_training(request: TrainingRequest, progress: Progress) -> TrainingReport
         if not image.path.is_file():
             raise UsageError(f"{found.name}: images are missing, such as {image.path}")
     if found.without_captions:
-        reason = "no contrastive pair" if settings.losses.contrast else "no caption"
-        progress.say(f"training images left out: {found.without_captions:,} ({reason})")
+        progress.say(f"training images left out: {found.without_captions:,} (no caption)")
     trained = _train(settings, found, home, progress)
     if trained is None:
         return TrainingReport(home, None)
@@ -356,7 +340,7 @@ class _Shown:
 
 def _stated_metrics(metrics: Mapping[str, float]) -> list[str]:
     """The names of the metrics that sentences state."""
-    return [name for name in ("FG-CDA", "R@1", "mAP", "mSD") if name in metrics]
+    return [name for name in ("R@1", "mAP", "mSD") if name in metrics]
 
 
 def _finished(home: Path, trained: "Trained") -> TrainingRecord | None:

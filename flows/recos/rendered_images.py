@@ -56,7 +56,6 @@ def drawn_source(
 
     Raises:
         UsageError: there are not enough different images.
-        ServiceError: no program could be run.
     """
     title = task.task.value.replace(" ", "-").casefold()
     folder = home / "rendered" / f"{title}-{seed}-{task.drawn}"

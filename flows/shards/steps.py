@@ -69,7 +69,6 @@ from schemas.profile import (
     OpenAIChat,
     Profile,
     RewriteSettings,
-    TransformersChat,
     VllmChat,
 )
 from schemas.provenance import Role
@@ -250,7 +249,7 @@ def rewrite_shards(context: RunContext, dataset: str, profile: Profile) -> Stage
         for spec in settings.models
     )
     step = ShardRewriting(context.blobs.url, dataset, settings, profile.faithfulness, prompts)
-    local = any(isinstance(one, VllmChat | TransformersChat) for one in settings.models)
+    local = any(isinstance(one, VllmChat) for one in settings.models)
     return run_step(context, dataset, step, local=local)
 
 

@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 from schemas.base import digest_of
 from schemas.errors import UsageError
-from schemas.taxonomy import DifferenceType
 
 # The training data of CFAM: images with captions as pairs; some identities are held out to
 # validate.
@@ -19,30 +18,23 @@ _LEAST_IDENTITIES = 2
 
 
 class TrainingImage(NamedTuple):
-    """An image of one identity, and its descriptions.
-
-    With contrastive pairs, the identity is the group, and `difference` is how the image differs
-    from the group's anchor; None for the anchor itself.
-    """
+    """An image of one identity, and its descriptions."""
 
     path: Path
     identity: str
     captions: tuple[str, ...]
-    difference: DifferenceType | None = None
 
 
 class TrainingPair(NamedTuple):
     """An image with one of its captions.
 
-    `image` numbers the images and `identity` the identities of the training set, both from 0;
-    `difference` is that of the image.
+    `image` numbers the images and `identity` the identities of the training set, both from 0.
     """
 
     path: Path
     caption: str
     image: int
     identity: int
-    difference: DifferenceType | None = None
 
 
 class TrainingSplits(NamedTuple):
@@ -101,20 +93,12 @@ def _identities(number: int) -> str:
     return "1 identity" if number == 1 else f"{number} identities"
 
 
-def whole_groups(images: Iterable[TrainingImage]) -> tuple[TrainingImage, ...]:
-    """The images of groups that have an anchor and a contrastive image with captions."""
-    described = [image for image in images if image.captions]
-    anchored = {image.identity for image in described if image.difference is None}
-    contrasted = {image.identity for image in described if image.difference is not None}
-    return tuple(image for image in described if image.identity in anchored & contrasted)
-
-
 def training_pairs(images: Iterable[TrainingImage]) -> tuple[TrainingPair, ...]:
     """Each caption with its image, in order; identities are numbered by name."""
     given = list(images)
     numbers = {name: number for number, name in enumerate(sorted({one.identity for one in given}))}
     return tuple(
-        TrainingPair(image.path, caption, place, numbers[image.identity], image.difference)
+        TrainingPair(image.path, caption, place, numbers[image.identity])
         for place, image in enumerate(given)
         for caption in image.captions
     )
@@ -126,8 +110,7 @@ def digest_of_images(images: Iterable[TrainingImage]) -> str:
 
 
 def _parts(image: TrainingImage) -> tuple[str, ...]:
-    difference = () if image.difference is None else (image.difference,)
-    return (image.path.name, image.identity, str(len(image.captions)), *image.captions, *difference)
+    return (image.path.name, image.identity, str(len(image.captions)), *image.captions)
 
 
 # One training at a time in a folder.

@@ -5,7 +5,7 @@ A line is the truth as a flat JSON object with the image's `file_path` and `sha2
 """
 
 import json
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from schemas.base import Record, Sha256, sha256_of
-from schemas.errors import ConfigurationError, ServiceError, UsageError
+from schemas.errors import ConfigurationError, UsageError
 from schemas.json_stream import open_annotations
 from schemas.records import Rejection
 from schemas.recos import RenderedTruth
@@ -43,11 +43,9 @@ from sources.rendered.pen import (
     Style,
     written_draft,
 )
-from sources.rendered.sandbox import Limits, available_languages
 from sources.rendered.signs import draw_translation_task, shipped_pairs
 
 _MOST_DRAWS = 2000
-_MOST_REFUSALS = 20
 
 
 @dataclass(frozen=True)
@@ -57,14 +55,10 @@ class RenderOptions:
     Attributes:
         shelf: the fonts.
         pairs: texts and their translations.
-        languages: names of programming languages to draw from; None for all that can be run here.
-        limits: limits of a program.
     """
 
     shelf: FontShelf = field(default_factory=FontShelf)
     pairs: tuple[SignPair, ...] = field(default_factory=shipped_pairs)
-    languages: Collection[str] | None = None
-    limits: Limits = field(default_factory=Limits)
 
 
 _WRITTEN = {
@@ -84,13 +78,12 @@ def render_tasks(
 ) -> Iterator[RenderedImage]:
     """Draw `count` images for `task` without repeating a question or an image.
 
-    The same seed, options, packages and interpreters give the same bytes. A shorter draw is a
+    The same seed, options and packages give the same bytes. A shorter draw is a
     prefix of a longer one.
 
     Raises:
         UsageError: `task` is not a rendered one; or, while drawing, there are not enough questions.
         ConfigurationError: a font is missing.
-        ServiceError: while drawing, no program could be run.
     """
     options = options or RenderOptions()
     if task not in _STYLES:
@@ -118,18 +111,14 @@ def _rendered(
     questions: set[str] = set()
     pictures: set[str] = set()
     for number in range(count):
-        refusals: list[Rejection] = []
         for attempt in range(_MOST_DRAWS):
             name = ("rendered", task.value, seed, number, attempt)
             draft = draw(Chance(*name))
             if draft.question in questions:
                 continue
             image = draft.render(Chance(*name, "picture"), seed)
-            if isinstance(image, Rejection):
-                refusals.append(image)
-                if len(refusals) >= _MOST_REFUSALS:
-                    raise ServiceError(f"no program could be run: {image.detail}")
-            elif (sha256 := sha256_of(image.png)) not in pictures:
+            sha256 = sha256_of(image.png)
+            if sha256 not in pictures:
                 questions.add(draft.question)
                 pictures.add(sha256)
                 truth = {**image.truth.truth, "number": number}
@@ -149,8 +138,7 @@ def _drafts(task: RetrievalTask, options: RenderOptions) -> Callable[[Chance], D
         return lambda chance: written_draft(task, _WRITTEN[task](chance), shelf)
     if task is RetrievalTask.TRANSLATION:
         return lambda chance: draw_translation_task(chance, shelf, options.pairs)
-    languages = available_languages() if options.languages is None else options.languages
-    return lambda chance: draw_code_task(chance, shelf, languages, options.limits)
+    return lambda chance: draw_code_task(chance, shelf)
 
 
 TRUTHS_FILE = "truths.jsonl"

@@ -19,7 +19,6 @@ from PIL import Image, ImageDraw, ImageFont
 from models.weights import installed_folder
 from schemas.base import Record
 from schemas.errors import ConfigurationError
-from schemas.records import Rejection
 from schemas.recos import RenderedTruth
 from schemas.taxonomy import RetrievalTask
 from schemas.validation import packaged_toml
@@ -94,7 +93,7 @@ def shaded(picture: Image.Image, chance: Chance) -> None:
     picture.paste(Image.fromarray(np.clip(pixels, 0, 255).astype(np.uint8)))
 
 
-GENERATOR = "sources.rendered@3"
+GENERATOR = "sources.rendered@4"
 """The drawing code and its version, which changes if the same seed draws other images."""
 
 
@@ -110,14 +109,13 @@ class Draft(NamedTuple):
 
     Attributes:
         question: the question, unique within a draw.
-        answer: the right answer; None if a program must be run to know it.
-        render: returns the image and its truth, given a random generator and the seed; or why the
-            task is unusable.
+        answer: the right answer.
+        render: returns the image and its truth, given a random generator and the seed.
     """
 
     question: str
-    answer: str | None
-    render: Callable[[Chance, int], RenderedImage | Rejection]
+    answer: str
+    render: Callable[[Chance, int], RenderedImage]
 
 
 def rendered(picture: Image.Image, truth: RenderedTruth) -> RenderedImage:

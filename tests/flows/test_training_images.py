@@ -6,9 +6,8 @@ import pytest
 
 from flows.evaluation.training import find_training_images
 from release.build import build_release
-from schemas.cfam import CfamLosses, CfamTraining
+from schemas.cfam import CfamTraining
 from schemas.errors import FormatError, UsageError
-from tests.release.ccd_world import CCD, benchmark, contrast
 from tests.release.worlds import DATASET, SOURCES, Composer, store_world
 
 SETTINGS = CfamTraining(validation_share=0.25)
@@ -37,23 +36,6 @@ def test_validation_identities_are_held_out_of_the_train_split(tmp_path: Path) -
     assert found.name == f"{DATASET} 1.0.0"
     assert found.validation_split == "held out of train"
     assert found.release_id is not None
-
-
-def test_contrastive_pairs_are_whole_groups_of_a_ccd_release(tmp_path: Path) -> None:
-    settings = CfamTraining(validation_share=0.25, losses=CfamLosses(contrast=1))
-    ccd = benchmark(groups=8, size=2, split="train")
-    contrast(ccd.world, ccd.groups[0].anchor, 90, 0, split="train")  # without a caption
-    stored = store_world(tmp_path / "world", ccd.world.contents())
-    built = build_release(stored.store, stored.blobs, CCD, "1.0.0", tmp_path / "release")
-    stored.store.close()
-    found = find_training_images(built.folder, settings)
-    assert [len(part) for part in found.splits] == [6 * 3, 2 * 3]
-    for group in {image.identity for part in found.splits for image in part}:
-        members = [one for part in found.splits for one in part if one.identity == group]
-        assert [one.difference is None for one in members].count(True) == 1
-        assert str(members[0].path).endswith(group)
-    with pytest.raises(UsageError, match="no image of the train split is in a contrastive pair"):
-        find_training_images(released(tmp_path / "people", "train"), settings)
 
 
 def test_a_val_split_is_used_for_validation(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 from models.chat import ChatModel
 from models.registry import build_chat_model
 from schemas.chat import ChatAnswer, ChatFailure, ChatOutcome, ChatRequest
-from schemas.profile import BuiltinRewriter, OpenAIChat, Sampling, TransformersChat
+from schemas.profile import BuiltinRewriter, OpenAIChat, Sampling
 from tests.servers.counting_server import CountingServer, counting_server
 
 REVISION = "test-revision"
@@ -93,18 +93,8 @@ def subjects(
             case "vllm-server":
                 server = fixture("vllm_server")
                 return openai(server.base_url, server.model)
-            case "offline-vllm":
-                return Subject(fixture("offline_vllm"), IN_FLIGHT)
             case _:
-                transformers = TransformersChat(
-                    provider="transformers",
-                    name=str(fixture("tiny_qwen3")),
-                    revision=REVISION,
-                    batch_size=IN_FLIGHT,
-                    device="cpu",
-                    sampling=SAMPLING,
-                )
-                return Subject(build_chat_model(transformers), IN_FLIGHT)
+                return Subject(fixture("offline_vllm"), IN_FLIGHT)
 
     def get(name: str) -> Subject:
         if name not in built:
@@ -124,7 +114,6 @@ def counting_for_all() -> Iterator[CountingServer]:
     params=[
         "builtin",
         "counting-server",
-        pytest.param("transformers", marks=pytest.mark.slow),
         pytest.param("vllm-server", marks=[pytest.mark.vllm, pytest.mark.slow]),
         pytest.param("offline-vllm", marks=[pytest.mark.vllm, pytest.mark.slow]),
     ],

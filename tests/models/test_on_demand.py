@@ -7,10 +7,10 @@ import pytest
 from models import registry
 from models.registry import OnDemandChatModel
 from schemas.chat import ChatAnswer, ChatOutcome, ChatRequest
-from schemas.profile import ChatModelSpec, TransformersChat
+from schemas.profile import ChatModelSpec, VllmChat
 
-SMALL = TransformersChat(provider="transformers", name="small", revision="1")
-LARGE = TransformersChat(provider="transformers", name="large", revision="1")
+SMALL = VllmChat(provider="vllm", name="small", revision="1")
+LARGE = VllmChat(provider="vllm", name="large", revision="1")
 REQUEST = ChatRequest(purpose="rewrite", prompt="Say something.", prompt_digest="0" * 64)
 
 

@@ -7,8 +7,8 @@ import pytest
 
 from models.chat import ChatModel
 from models.registry import build_chat_model
-from schemas.errors import MissingExtraError, ModelError
-from schemas.profile import BuiltinRewriter, OpenAIChat, TransformersChat, VllmChat
+from schemas.errors import MissingExtraError
+from schemas.profile import BuiltinRewriter, OpenAIChat, VllmChat
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 WITHOUT_TORCH = """
@@ -49,14 +49,6 @@ def test_the_builtin_model_and_the_client_need_no_extra() -> None:
 def test_a_missing_extra_is_named() -> None:
     with pytest.raises(MissingExtraError, match=r"'some/model'.*\.\[gpu\]"):
         build_chat_model(VllmChat(provider="vllm", name="some/model", revision="1"))
-
-
-@pytest.mark.slow
-def test_a_missing_model_is_named(tmp_path: Path) -> None:
-    pytest.importorskip("transformers")
-    spec = TransformersChat(provider="transformers", name=str(tmp_path), revision="1")
-    with pytest.raises(ModelError, match=tmp_path.name):
-        build_chat_model(spec)
 
 
 @pytest.mark.slow

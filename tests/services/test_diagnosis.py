@@ -1,4 +1,5 @@
 import http.server
+import os
 import socket
 import threading
 from collections.abc import Iterator
@@ -9,8 +10,8 @@ import pytest
 
 from models.profiles.loader import load_profile, validate_profile
 from models.profiles.settings import load_settings
-from schemas.profile import Profile
-from services.diagnosis import Finding, Verdict, check_models, diagnose
+from schemas.profile import Profile, VllmChat
+from services.diagnosis import Finding, Verdict, check_models, diagnose, gpu_lack
 from services.process import free_port
 
 
@@ -155,3 +156,31 @@ def test_missing_parts_of_embedders_are_reported_as_absent(tmp_path: Path) -> No
     assert cfam.verdict is Verdict.ABSENT
     assert str(tmp_path / "trained" / "model.safetensors") in cfam.detail
     assert precomputed.verdict is Verdict.OK
+
+
+def gpus(folder: Path, *mebibytes: int) -> None:
+    """Write a driver's program that states the memory of these GPUs."""
+    program = folder / "nvidia-smi"
+    lines = "".join(f"echo {one}\n" for one in mebibytes)
+    program.write_text(f"#!/bin/sh\n{lines}", encoding="utf-8")
+    program.chmod(0o755)
+
+
+def test_the_memory_of_gpus_is_checked_for_models_that_are_loaded_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    model = load_profile("small").captioning.model
+    assert isinstance(model, VllmChat)
+    wide = model.model_copy(update={"engine_arguments": {"tensor_parallel_size": 2}})
+    cases = [
+        ((), model, "needs 1 NVIDIA GPU; this machine shows 0"),
+        ((12288,), model, "needs a GPU with 20 GiB; this one has 12 GiB"),
+        ((24564,), model, None),
+        ((24564,), wide, "needs 2 NVIDIA GPUs; this machine shows 1"),
+        ((24564, 12288), wide, "needs a GPU with 20 GiB; this one has 12 GiB"),
+    ]
+    for memories, spec, lack in cases:
+        with subtests.test(memories=memories, lack=lack):
+            gpus(tmp_path, *memories)
+            assert gpu_lack(spec) == lack

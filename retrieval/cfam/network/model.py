@@ -10,19 +10,22 @@ from torch.nn import functional
 from retrieval.cfam.network.backbone import Architecture, ClipBackbone, Encoded
 from schemas.cfam import CfamDecoder, CfamLosses, CfamMatcher, CfamTraining
 
-# CLIP's contrastive loss, where the paper's ablation starts.
+# CLIP's contrastive loss, where the paper's ablation starts. Its temperature is learned and is at
+# least 0.01 (Radford et al. 2021, section 2.5).
+
+_MOST_SCALE = 100.0
 
 
-def info_nce(similarities: Tensor, temperature: float) -> Tensor:
+def info_nce(similarities: Tensor, scale: Tensor | float) -> Tensor:
     """The mean of both directions' cross-entropy of finding the partner in the batch.
 
     It ignores identities: another pair of the same person counts as wrong.
 
     Args:
         similarities: (B, B), images down, texts across, cosines.
-        temperature: by which similarities are divided.
+        scale: by which similarities are multiplied: the reciprocal of the temperature.
     """
-    logits = similarities / temperature
+    logits = similarities * scale
     partners = torch.arange(len(logits), device=logits.device)
     images = functional.cross_entropy(logits, partners)
     texts = functional.cross_entropy(logits.T, partners)
@@ -88,37 +91,6 @@ def identity(logits: Tensor, identities: Tensor, matched: Tensor) -> Tensor:
     """
     nobody = logits.shape[1] - 1
     return functional.cross_entropy(logits, identities.where(matched, nobody))
-
-
-# The contrast loss: the comparisons of FG-CDA (CCD, equation 1) as losses.
-
-
-def contrast(
-    similarities: Tensor,
-    groups: Tensor,
-    weights: Tensor,
-    temperature: float,
-    margin: float = 0.0,
-) -> Tensor:
-    """The weighted mean over contrastive pairs of the softmax of right against wrong, of two.
-
-    A pair is an anchor and a contrastive image of its group. Each of the two texts must be more
-    similar to its own image than to the other, and each of the two images to its own text.
-
-    Args:
-        similarities: (B, B), images down, texts across, cosines.
-        groups: (B,), whose sample it is.
-        weights: (B,), of a contrastive image that of its type of difference; negative for anchors.
-        temperature: by which similarities are divided.
-        margin: by how much the right one must be more similar.
-    """
-    same = groups[:, None] == groups[None, :]
-    anchors, others = torch.nonzero(same & (weights < 0)[:, None] & (weights >= 0), as_tuple=True)
-    own, pairs = similarities.diagonal(), (anchors, others)
-    right = torch.stack([own[one] for one in pairs])
-    wrong = torch.stack([similarities[pairs], similarities[pairs[::-1]]])
-    each = functional.softplus((wrong[:, None] - right + margin) / temperature).mean(dim=(0, 1))
-    return (weights[others] * each).sum() / max(1, len(others))
 
 
 # The pairs of the matching and the identity loss (UFineBench, section 4.3).
@@ -366,6 +338,8 @@ class Cfam(nn.Module):
             self.text_decoder = GranularityDecoder(size, decoder) if separate else None
             self.matcher = Matcher(decoder.width, settings.matcher) if on.matching else None
             self.identity_head = IdentityHead(size, identities) if on.identity else None
+        starts_at = torch.tensor(1 / on.temperature).log()
+        self.log_scale = nn.Parameter(starts_at) if on.info_nce else None
         if settings.checkpoint_activations:
             self.backbone.checkpoint_activations()
 
@@ -382,9 +356,7 @@ class Cfam(nn.Module):
         """Global vectors of unit length, (B, d), of tokens (B, L), for retrieval."""
         return functional.normalize(self.backbone.encode_texts(tokens).pooled.float(), dim=-1)
 
-    def forward(
-        self, pixels: Tensor, tokens: Tensor, identities: Tensor, weights: Tensor | None = None
-    ) -> dict[str, Tensor]:
+    def forward(self, pixels: Tensor, tokens: Tensor, identities: Tensor) -> dict[str, Tensor]:
         """The losses that are switched on, by name, without their weights.
 
         Similarities and losses are computed in float32 whatever the network's dtype: a temperature
@@ -395,7 +367,6 @@ class Cfam(nn.Module):
             pixels: (B, 3, H, W), a batch of images.
             tokens: (B, L), the text of each.
             identities: (B,), whose they are, from 0 to M - 1.
-            weights: (B,), as the contrast loss takes them, which needs them.
         """
         images, texts = self.backbone.encode_images(pixels), self.backbone.encode_texts(tokens)
         fine = self._fine_grained(images, texts)
@@ -403,11 +374,6 @@ class Cfam(nn.Module):
         with torch.autocast(pixels.device.type, enabled=False):
             similarities = _cosines(images.pooled.float(), texts.pooled.float())
             losses = self._aligning(similarities, fine, identities)
-            on = self.settings.losses
-            if on.contrast and weights is not None:
-                losses["contrast"] = contrast(
-                    similarities, identities, gathered(weights), on.temperature, on.margin
-                )
         if self.matcher is not None or self.identity_head is not None:
             pairs = hard_pairs(similarities, identities)
             losses |= self._judging(images, texts, fine, pairs, identities)
@@ -446,8 +412,9 @@ class Cfam(nn.Module):
             losses["local_sdm"] = similarity_distribution_matching(
                 local, identities, on.temperature
             )
-        if on.info_nce:
-            losses["info_nce"] = info_nce(similarities, on.temperature)
+        if self.log_scale is not None:
+            scale = self.log_scale.exp().clamp(max=_MOST_SCALE)
+            losses["info_nce"] = info_nce(similarities, scale)
         return losses
 
     def _judging(

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, cached_property
 from io import BytesIO
-from itertools import cycle
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -121,25 +120,6 @@ class IdentityBatches:
         for identity in chance.permutation(holders)[:surplus]:
             portions[int(identity)].pop()
         return portions
-
-
-class ContrastBatches(IdentityBatches):
-    """Batches of contrastive pairs: a portion is a contrastive image with its group's anchor.
-
-    An epoch has each caption of each contrastive image once. The captions of an anchor take turns.
-    """
-
-    def __init__(self, pairs: Sequence[TrainingPair], size: int, seed: int = 0) -> None:
-        self._is_anchor = [pair.difference is None for pair in pairs]
-        super().__init__(pairs, size, 2, seed)
-
-    def _portion_count(self, places: list[int]) -> int:
-        return sum(not self._is_anchor[place] for place in places)
-
-    def _portions(self, places: list[int], chance: np.random.Generator) -> list[Batch]:
-        mixed = [int(place) for place in chance.permutation(places)]
-        anchors = cycle(place for place in mixed if self._is_anchor[place])
-        return [(next(anchors), place) for place in mixed if not self._is_anchor[place]]
 
 
 class BatchSequence:
@@ -409,19 +389,12 @@ class Unreadable(NamedTuple):
 
 
 class PairBatch(NamedTuple):
-    """Pixels (B, 3, H, W), tokens (B, L), identities (B,), weights (B,), and the images' paths.
-
-    The weight is that of the image's type of difference, or negative without one.
-    """
+    """Pixels (B, 3, H, W), tokens (B, L), identities (B,), and the images' paths."""
 
     pixels: Tensor
     tokens: Tensor
     identities: Tensor
-    weights: Tensor
     paths: tuple[Path, ...]
-
-
-_ANCHOR = -1.0
 
 
 class AugmentedPairs(Dataset[Any]):
@@ -430,18 +403,14 @@ class AugmentedPairs(Dataset[Any]):
     def __init__(self, pairs: Sequence[TrainingPair], settings: CfamTraining) -> None:
         self._pairs, self._settings = pairs, settings
 
-    def __getitem__(
-        self, key: tuple[int, int]
-    ) -> tuple[Tensor, Tensor, int, float, Path] | Unreadable:
+    def __getitem__(self, key: tuple[int, int]) -> tuple[Tensor, Tensor, int, Path] | Unreadable:
         epoch, place = key
         pair = self._pairs[place]
         image = read_image(pair.path)
         if isinstance(image, Unreadable):
             return image
         chance = generator_for(self._settings.seed, epoch, place)
-        weights, kind = self._settings.losses.by_difference, pair.difference
-        weight = _ANCHOR if kind is None else weights.get(kind, 1.0)
-        return *self._augment(image, pair.caption, chance), pair.identity, weight, pair.path
+        return *self._augment(image, pair.caption, chance), pair.identity, pair.path
 
     @cached_property
     def _augment(self) -> PairAugmentation:
@@ -530,6 +499,5 @@ def _pairs_together(samples: Sequence[Any]) -> PairBatch | Unreadable:
     for sample in samples:
         if isinstance(sample, Unreadable):
             return sample
-    pixels, tokens, identities, weights, paths = zip(*samples, strict=True)
-    numbers = torch.tensor(identities), torch.tensor(weights)
-    return PairBatch(torch.stack(pixels), torch.stack(tokens), *numbers, paths)
+    pixels, tokens, identities, paths = zip(*samples, strict=True)
+    return PairBatch(torch.stack(pixels), torch.stack(tokens), torch.tensor(identities), paths)

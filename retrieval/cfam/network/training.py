@@ -22,7 +22,6 @@ from retrieval.cfam.network.checkpoints import Checkpoints, load_model, save_mod
 from retrieval.cfam.network.model import Cfam, ParameterGroups, total_loss
 from retrieval.cfam.network.pairs import (
     BatchSequence,
-    ContrastBatches,
     IdentityBatches,
     PairBatch,
     Shard,
@@ -39,7 +38,6 @@ from retrieval.cfam.training_data import (
     occupied,
     training_pairs,
 )
-from retrieval.contrastive import ContrastiveSamples, contrast_accuracy
 from retrieval.ranking import score_retrieval
 from schemas.base import digest_of
 from schemas.cfam import (
@@ -51,7 +49,6 @@ from schemas.cfam import (
     ValidationLine,
 )
 from schemas.errors import ConfigurationError, IntegrityError, TrainingError, UsageError
-from schemas.taxonomy import DifferenceType
 
 # The learning rate: linear warm-up, then half a cosine (UFineBench, section 5.1).
 
@@ -120,12 +117,8 @@ def course_of(pairs: Sequence[TrainingPair], settings: CfamTraining) -> Course:
         UsageError: there are too few pairs for one step.
     """
     schedule = settings.schedule
-    batches = (
-        ContrastBatches(pairs, schedule.batch_pairs, settings.seed)
-        if settings.losses.contrast
-        else IdentityBatches(
-            pairs, schedule.batch_pairs, schedule.images_per_identity, settings.seed
-        )
+    batches = IdentityBatches(
+        pairs, schedule.batch_pairs, schedule.images_per_identity, settings.seed
     )
     steps_per_epoch = batches.batches_per_epoch // schedule.accumulate
     if not steps_per_epoch:
@@ -435,34 +428,6 @@ def _retrieval_scores(found: IdentityVectors) -> dict[str, float]:
     return scores.means()
 
 
-def contrast_scores(found: IdentityVectors, images: Sequence[TrainingImage]) -> dict[str, float]:
-    """Scores of finding each image by text, and FG-CDA of all pairs and by type of difference.
-
-    FG-CDA is the mean of both directions; all in percent.
-    """
-    anchors = {one.identity: at for at, one in enumerate(images) if one.difference is None}
-    samples = ContrastiveSamples(
-        tuple(one.path.name for one in images),
-        np.array([anchors[one.identity] for one in images]),
-        tuple(one.difference for one in images),
-        np.array([len(one.captions) for one in images]),
-    )
-    alone = found._replace(
-        text_identities=samples.image_of_text, image_identities=np.arange(len(images))
-    )
-    accuracies = contrast_accuracy(found.images, found.texts, samples).values()
-    pooled = {"FG-CDA": [one.overall.accuracy for one in accuracies]}
-    pooled |= {
-        f"FG-CDA {kind}": [one.secondary[kind].accuracy for one in accuracies]
-        for kind in DifferenceType
-    }
-    return _retrieval_scores(alone) | {
-        name: sum(values) / len(values)
-        for name, shares in pooled.items()
-        if (values := [share for share in shares if share is not None])
-    }
-
-
 # Train CFAM: steps, validations, checkpoints (UFineBench, section 5.1).
 #
 # All randomness depends on the seed and the number of the step, epoch or pair, so no state of a
@@ -646,7 +611,7 @@ class _Trainer:
 
     def _losses(self, batch: PairBatch) -> dict[str, Tensor]:
         device = self._accelerator.device
-        inputs = (one.to(device, non_blocking=True) for one in batch[:4])
+        inputs = (one.to(device, non_blocking=True) for one in batch[:3])
         losses: dict[str, Tensor] = self._network(*inputs)
         return losses
 
@@ -678,13 +643,10 @@ class _Trainer:
             found = embed_pairs(
                 self._model, self._validation, self._settings, self._accelerator.device
             )
-        has_pairs = bool(self._settings.losses.contrast)
         return ValidationLine(
             step=done,
             epoch=epoch,
-            metrics=(
-                contrast_scores(found, self._validation) if has_pairs else _retrieval_scores(found)
-            ),
+            metrics=_retrieval_scores(found),
             queries=len(found.texts),
             gallery=len(found.images),
         )

@@ -9,7 +9,7 @@ from PIL import Image, ImageStat
 
 from models.weights import installed_folder
 from schemas.base import sha256_of
-from schemas.errors import ConfigurationError, ServiceError, UsageError
+from schemas.errors import ConfigurationError, UsageError
 from schemas.requests import SignCategory, SignPair
 from schemas.retrieval_task import RENDERED_TASKS
 from schemas.taxonomy import RetrievalTask
@@ -19,10 +19,7 @@ from sources.rendered.calculations import draw_calculation_task
 from sources.rendered.charts import draw_chart, draw_flowchart
 from sources.rendered.collection import render_tasks
 from sources.rendered.pen import SURFACES, Pen, paint_surface
-from sources.rendered.sandbox import Limits
 from sources.rendered.signs import BETWEEN, draw_translation_task, shipped_pairs
-
-_PYTHON_ONLY = RenderOptions(languages=("python",))
 
 
 def test_fewer_images_are_a_prefix_of_more_and_all_are_valid(
@@ -30,12 +27,12 @@ def test_fewer_images_are_a_prefix_of_more_and_all_are_valid(
 ) -> None:
     for task in RENDERED_TASKS:
         with subtests.test(task=task):
-            many = list(render_tasks(task, 5, 3, _PYTHON_ONLY))
-            few = list(render_tasks(task, 5, 1, RenderOptions(languages=("python",))))
+            many = list(render_tasks(task, 5, 3))
+            few = list(render_tasks(task, 5, 1))
             assert few == many[:1]
             assert len({image.truth.question for image in many}) == 3
             assert len({sha256_of(image.png) for image in many}) == 3
-            other = next(render_tasks(task, 6, 1, _PYTHON_ONLY))
+            other = next(render_tasks(task, 6, 1))
             assert other.png != many[0].png
             for number, image in enumerate(many):
                 truth = image.truth
@@ -75,7 +72,7 @@ def test_a_missing_font_is_reported_and_other_tasks_still_render() -> None:
     def without_chinese(module: str) -> Path | None:
         return None if module == "pylopdf_fonts_zh_cn" else installed_folder(module)
 
-    options = RenderOptions(shelf=FontShelf(without_chinese), languages=("python",))
+    options = RenderOptions(shelf=FontShelf(without_chinese))
     with pytest.raises(ConfigurationError, match="'Noto Sans SC' is not installed"):
         render_tasks(RetrievalTask.TRANSLATION, 0, 1, options)
     refusal = task_refusal(RetrievalTask.TRANSLATION, options)
@@ -98,12 +95,6 @@ def test_exhausted_sign_pairs_raise_a_usage_error() -> None:
     assert {image.truth.question for image in itertools.islice(drawn, 2)} == {"机场", "Airport"}
     with pytest.raises(UsageError, match=r"no further question .* after 2 images"):
         next(drawn)
-
-
-def test_programs_that_cannot_run_raise_a_service_error() -> None:
-    options = RenderOptions(languages=("python",), limits=Limits(memory_bytes=4096))
-    with pytest.raises(ServiceError, match="no program could be run: the Python program"):
-        next(render_tasks(RetrievalTask.CODE, 0, 1, options))
 
 
 def test_drawn_text_and_figures_keep_a_margin() -> None:

@@ -156,9 +156,32 @@ def test_parameter_groups_separate_pretrained_and_new_weights(
     backbone = small_backbone(tmp_path, checkpoint=weights)
     tuned = Cfam(settings.model_copy(update={"backbone": backbone}), 3).parameter_groups()
     assert {name.split(".")[0] for name in tuned["pretrained"]} == {"backbone"}
-    assert {name.split(".")[0] for name in tuned["new"]} == {"decoder", "matcher", "identity_head"}
+    assert {name.split(".")[0] for name in tuned["new"]} == {
+        "decoder",
+        "identity_head",
+        "log_scale",
+        "matcher",
+    }
     assert sorted([*tuned["pretrained"], *tuned["new"]]) == sorted(scratch["new"])
     assert not any("logit_scale" in name for name in scratch["new"])
+
+
+def test_the_temperature_of_info_nce_is_learned_and_that_of_sdm_stays(
+    settings: CfamTraining, batch: Batch
+) -> None:
+    losses = CfamLosses(info_nce=1, temperature=0.05)
+    both = Cfam(settings.model_copy(update={"losses": losses}), 3)
+    scale = both.parameter_groups()["new"]["log_scale"]
+    assert scale.exp().item() == pytest.approx(20)
+    found = both(*batch)
+    found["info_nce"].backward()
+    assert scale.grad is not None
+    assert scale.grad.item() != 0
+    with torch.no_grad():
+        scale += 1
+    again = both(*batch)
+    assert torch.equal(again["global_sdm"], found["global_sdm"])
+    assert not torch.equal(again["info_nce"], found["info_nce"])
 
 
 def test_the_total_loss_is_a_weighted_sum() -> None:

@@ -6,10 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retrieval.cfam.network.pairs import BatchSequence, ContrastBatches, IdentityBatches, Shard
+from retrieval.cfam.network.pairs import BatchSequence, IdentityBatches, Shard
 from retrieval.cfam.training_data import TrainingPair
 from schemas.errors import UsageError
-from schemas.taxonomy import DifferenceType
 
 
 def pairs_of(images: list[int], captions: int = 2) -> list[TrainingPair]:
@@ -109,22 +108,3 @@ def test_impossible_batch_sizes_are_refused() -> None:
         IdentityBatches(pairs_of([1, 2]), 8)
     with pytest.raises(UsageError, match="multiple of images_per_identity"):
         IdentityBatches(pairs_of([4, 4]), 8, images_per_identity=3)
-
-
-@given(st.lists(st.integers(2, 5), min_size=4, max_size=12), st.integers(0, 99))
-def test_contrastive_pairs_share_a_batch_with_their_anchor(images: list[int], seed: int) -> None:
-    pairs: list[TrainingPair] = []
-    for pair in pairs_of(images):
-        is_anchor = not any(one.identity == pair.identity for one in pairs[: 2 * pair.image])
-        pairs.append(pair if is_anchor else pair._replace(difference=DifferenceType.STYLE))
-    contrasts = sum(pair.difference is not None for pair in pairs)
-    sampler = ContrastBatches(pairs, 4, seed)
-    batches = sampler.epoch(0)
-    assert {len(batch) for batch in batches} == {4}
-    assert len(batches) == contrasts // 2
-    used = [place for batch in batches for place in batch if pairs[place].difference]
-    assert len(set(used)) == len(used)
-    for batch in batches:
-        groups = Counter(pairs[place].identity for place in batch if pairs[place].difference)
-        anchors = Counter(pairs[place].identity for place in batch if not pairs[place].difference)
-        assert groups == anchors
