@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any, TypeVar
 
-from flows.grammar import LANGUAGE, SPELLING, SURE, check_grammar, foreign_script, guessed_language
+from checks.grammar import LANGUAGE, SPELLING, check_grammar
+from checks.language import SURE, foreign_script, guessed_language
 from prompts.loader import Prompt
 from schemas.chat import ChatAnswer, ChatRequest
 from schemas.phrases import QUOTED

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from checks.grammar import check_grammar, words_in
 from db.entities import (
     LIVE,
     NewDecision,
@@ -24,7 +25,6 @@ from flows.engine.pages import thumbnail_uri, write_report_page
 from flows.engine.report import StageReport
 from flows.engine.runner import Stage, run_each, sole_run
 from flows.engine.software import software
-from flows.grammar import check_grammar, words_in
 from flows.recos.captioning import facts_of, read_revision, request_revision, task_of
 from flows.recos.run import RecosRun
 from flows.recos.validation_loop import (

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from checks.grammar import check_grammar, words_in
 from db.decisions import decide, last_agents
 from db.entities import (
     LIVE,
@@ -32,7 +33,6 @@ from flows.answers import (
 )
 from flows.engine.model_step import Ask, LLMStep, Parsed, run_llm_step
 from flows.engine.runner import Stage, run_each
-from flows.grammar import check_grammar, words_in
 from flows.recos.captioning import MAX_CHARACTERS, facts_of, task_of
 from flows.recos.confusion_checks import (
     ConfusedPair,

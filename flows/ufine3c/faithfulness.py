@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from rapidfuzz import fuzz
 
+from checks.language import SURE, foreign_script, guessed_language
 from db.entities import (
     NewDecision,
     StoredEntity,
@@ -28,7 +29,6 @@ from flows.engine.programs import Program
 from flows.engine.report import StageReport
 from flows.engine.runner import Stage, run_stage
 from flows.engine.software import software
-from flows.grammar import SURE, foreign_script, guessed_language
 from flows.ufine3c.description_differences import find_differences
 from models.builtin.person.lexicon import KEPT_WORDS, load_lexicon
 from models.builtin.person.parser import parse_description
@@ -125,7 +125,7 @@ def _has_stem(word: str, vocabulary: AbstractSet[str]) -> bool:
 @lru_cache(maxsize=1)
 def _vocabulary() -> frozenset[str]:
     """Return the most common English words and those of the lexicon, in lower case."""
-    common = files("flows").joinpath("common_english.txt").read_text("utf-8").split()
+    common = files("checks").joinpath("common_english.txt").read_text("utf-8").split()
     return frozenset(common).union(*load_lexicon().meanings)
 
 

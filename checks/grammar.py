@@ -4,69 +4,16 @@ import io
 import json
 import re
 import tomllib
-import unicodedata
 import zipfile
 from collections.abc import Iterable, Iterator
+from collections.abc import Set as AbstractSet
 from functools import cache, lru_cache
 from importlib.resources import files
 from threading import Lock
 from typing import Any, NamedTuple
 
+from checks.language import SURE, foreign_script, guessed_language
 from schemas.phrases import QUOTED
-
-# The language of a caption is checked before its grammar.
-
-_LETTERS = re.compile(r"[^\W\d_]+")
-
-SURE = 0.8
-"""The least probability at which a text counts as another language."""
-
-
-class ForeignText(NamedTuple):
-    """A part of a text that is not English: its position, and its language or script in words."""
-
-    start: int
-    end: int
-    language: str
-
-
-def foreign_script(text: str) -> ForeignText | None:
-    """Return the first word with letters that are not Latin, if any.
-
-    Single Greek letters are symbols, as in «the angle α», and are ignored.
-    """
-    for match in _LETTERS.finditer(text):
-        script = next((name for one in match.group() if (name := _script(one))), None)
-        if script is not None and (len(match.group()) > 1 or script != "Greek"):
-            return ForeignText(match.start(), match.end(), script)
-    return None
-
-
-def guessed_language(text: str) -> tuple[str, float]:
-    """Return (ISO 639-1 code, probability in [0, 1]) of the most likely language of a text."""
-    guess, probability = _identifier().classify(text)
-    return str(guess), float(probability)
-
-
-def _script(character: str) -> str | None:
-    """Return the script of a letter that is not Latin."""
-    if not character.isalpha() or character.isascii():
-        return None
-    name = unicodedata.name(character, "LATIN").split()[0]
-    return None if name in _LATIN else name if name == "CJK" else name.title()
-
-
-_LATIN = frozenset(
-    ("LATIN", "MICRO", "FEMININE", "MASCULINE", "DOUBLE-STRUCK", "MATHEMATICAL", "ANGSTROM")
-)
-
-
-@lru_cache(maxsize=1)
-def _identifier() -> Any:
-    from py3langid.langid import MODEL_FILE, LanguageIdentifier
-
-    return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
-
 
 # Number agreement, as rules in Weir, Harper's own rule language.
 #
@@ -148,7 +95,7 @@ def _pairs(name: str) -> list[tuple[str, str]]:
 
 @cache
 def _data() -> dict[str, str]:
-    return tomllib.loads(files("flows").joinpath("grammar.toml").read_text(encoding="utf-8"))
+    return tomllib.loads(files("checks").joinpath("grammar.toml").read_text(encoding="utf-8"))
 
 
 def _subjects(determiner: str, noun: str) -> list[str]:
@@ -238,6 +185,22 @@ def check_grammar(
     if (language := _other_language(plain, found)) is not None:
         return (_language_finding(0, len(text), f"in the language {language!r}"),)
     return tuple(sorted([*found, *_repetitions(plain, found)]))
+
+
+def unknown_share(text: str, known_words: AbstractSet[str] = frozenset()) -> float:
+    """Return the share of words of a text, in [0, 1], that are no English words.
+
+    Args:
+        text: a sentence.
+        known_words: words that count as right, such as those of the text that was rewritten.
+    """
+    words = _CHECK_WORD.findall(text)
+    if not words:
+        return 0.0
+    unknown = _misspelled(text, "AMERICAN") - known_words
+    if unknown:
+        unknown &= _misspelled(text, "BRITISH")
+    return sum(word in unknown for word in words) / len(words)
 
 
 def words_in(texts: Iterable[str]) -> frozenset[str]:
@@ -330,6 +293,26 @@ def _lints(text: str, dialect: str) -> tuple[_Lint, ...]:
         for rule, lints in found.items()
         for one in lints
     )
+
+
+@lru_cache(maxsize=4096)
+def _misspelled(text: str, dialect: str) -> frozenset[str]:
+    """Return the words that are not in the dictionary; ten times as fast as all rules."""
+    from harper import Language
+
+    with _AT_ONCE:
+        found = _speller(dialect).lint(text, language=Language.PLAINTEXT)
+    return frozenset(one.problem_text for one in found)
+
+
+@lru_cache(maxsize=2)
+def _speller(dialect: str) -> Any:
+    """Return a Harper linter that only looks words up."""
+    from harper import Dialect, Linter
+
+    linter = Linter(Dialect[dialect])
+    linter.set_lint_config({rule: rule == SPELLING for rule in linter.get_lint_config()})
+    return linter
 
 
 @lru_cache(maxsize=2)

@@ -1,0 +1,39 @@
+"""What a caption may consist of: good texts of several domains pass, other forms do not."""
+
+import json
+
+import pytest
+
+from checks.form import CAPTION, Form, form_defect
+from tests.annotate.interfaces.proposed import PHOTOGRAPHS
+from tests.checks.forms import Described, Spoil, bad_forms, described
+from tests.person_sets import REAL, own_texts, real_texts
+
+CASES = [
+    pytest.param(one, name, spoil, id=f"{one.domain}: {name}")
+    for one in described()
+    for name, spoil in bad_forms(one.language).items()
+]
+
+
+@pytest.mark.parametrize("one", described(), ids=lambda one: str(one.domain))
+def test_descriptions_and_their_rewrites_have_the_form_of_captions(one: Described) -> None:
+    form = Form(one.language)
+    for text in (one.source, *one.good):
+        assert form_defect(text, form) is None, text
+        assert form_defect(text, form, one.source) is None, text
+
+
+@pytest.mark.parametrize(("one", "name", "spoil"), CASES)
+def test_no_other_form_is_accepted(one: Described, name: str, spoil: Spoil) -> None:
+    for good in one.good:
+        text = spoil(one.source, good)
+        assert form_defect(text, Form(one.language), one.source) is not None, text
+
+
+@pytest.mark.skipif(not REAL.exists(), reason="needs published descriptions and captions")
+def test_published_texts_have_the_form_of_captions() -> None:
+    rows = (PHOTOGRAPHS / "annotations.jsonl").read_text(encoding="utf-8").splitlines()
+    captions = [one["caption"] for row in rows for one in json.loads(row)["captions"]]
+    assert [one for one in captions if form_defect(one, CAPTION)] == []
+    assert [one for one in (*real_texts(), *own_texts()) if form_defect(one)] == []
