@@ -29,7 +29,8 @@ from schemas.errors import ConfigurationError, UsageError
 from schemas.faithfulness import FaithfulnessReport
 from schemas.provenance import Role
 from schemas.quality import CaptionCheck
-from schemas.validation import fault_of, packaged_toml, read_toml, validated
+from schemas.text_files import read_toml
+from schemas.validation import fault_of, packaged_toml, validated
 
 # Policies: which entities of a queue people review, and which are decided automatically.
 

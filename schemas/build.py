@@ -12,7 +12,8 @@ from schemas.records import Granularity, Method
 from schemas.retrieval_task import RENDERED_TASKS, TASK_FORMS, TaskForm
 from schemas.similarity import TEST_SHARE
 from schemas.taxonomy import RetrievalTask, Tier
-from schemas.validation import PlacedPath, nearest_hint, placed, read_toml
+from schemas.text_files import read_toml
+from schemas.validation import PlacedPath, nearest_hint, placed
 
 Gate = Annotated[
     str, Field(pattern=r"^(required|auto|sample:(0|1|0?\.[0-9]+|[01]\.0*)(:-?[0-9]+)?)$")
