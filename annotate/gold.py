@@ -32,7 +32,8 @@ from db.gold import (
 from db.reviews import WAITING, review_tasks
 from db.store import Store
 from schemas.base import Record, digest_of
-from schemas.errors import UsageError
+from schemas.errors import FormatError, UsageError
+from schemas.text_files import read_text
 from schemas.validation import fault_of
 
 # A gold item is an item with a known correct answer. It looks like any other task. Its answer is
@@ -213,23 +214,23 @@ def _parse_lines(path: Path, problems: dict[int, str]) -> Iterator[tuple[int, Go
     """Return the parsed lines, each entity once; invalid lines are added to the problems."""
     first: dict[str, int] = {}
     try:
-        with path.open(encoding="utf-8") as file:
-            for number, text in enumerate(file, 1):
-                if not text.strip():
-                    continue
-                try:
-                    line = GoldLine.model_validate_json(text)
-                except ValidationError as error:
-                    problems[number] = fault_of(error, GoldLine)
-                    continue
-                if line.entity in first:
-                    again = f"entity {line.entity} is already in line {first[line.entity]}"
-                    problems[number] = again
-                    continue
-                first[line.entity] = number
-                yield number, line
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"the gold file {path} cannot be read: {error}") from error
+        lines = read_text(path, "JSON lines", name=f"gold file {path}").split("\n")
+    except FormatError as error:
+        raise UsageError(str(error)) from error
+    for number, text in enumerate(lines, 1):
+        if not text.strip():
+            continue
+        try:
+            line = GoldLine.model_validate_json(text)
+        except ValidationError as error:
+            problems[number] = fault_of(error, GoldLine)
+            continue
+        if line.entity in first:
+            again = f"entity {line.entity} is already in line {first[line.entity]}"
+            problems[number] = again
+            continue
+        first[line.entity] = number
+        yield number, line
 
 
 def _line_problem(

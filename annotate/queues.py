@@ -29,7 +29,8 @@ from schemas.errors import ConfigurationError, UsageError
 from schemas.faithfulness import FaithfulnessReport
 from schemas.provenance import Role
 from schemas.quality import CaptionCheck
-from schemas.validation import fault_of, packaged_toml, read_toml, validated
+from schemas.text_files import read_toml
+from schemas.validation import fault_of, packaged_toml, validated
 
 # Policies: which entities of a queue people review, and which are decided automatically.
 
@@ -117,6 +118,7 @@ class Step(Record):
         kind: the kind of entity to review.
         interface: the labelling interface, by name.
         checked: only entities with a report of a check enter the queue.
+        flagged: only entities that a check flagged enter the queue.
         left_out: entities derived in this role are decided elsewhere and do not enter the queue;
             None for all of the kind.
         policy: `required`, `sample:RATE[:SEED]` or `auto`.
@@ -142,6 +144,7 @@ class Step(Record):
     kind: str
     interface: str
     checked: bool = False
+    flagged: bool = False
     left_out: Role | None = None
     policy: Annotated[Policy, BeforeValidator(_policy)] = Policy(policy="required")
     marked_always: bool = True
@@ -336,7 +339,7 @@ def proposed(store: Store, queue: Queue) -> Iterator[StoredEntity]:
 
 def count_proposed(store: Store, queue: Queue) -> int:
     """Return the number of entities in `proposed`."""
-    if queue.left_out is None:
+    if queue.left_out is None and not queue.flagged:
         return count_entities(store, queue.dataset, queue.kind, states=("proposed",))
     return sum(1 for _ in proposed(store, queue))
 
@@ -344,10 +347,13 @@ def count_proposed(store: Store, queue: Queue) -> int:
 def without_left_out(
     store: Store, queue: Queue, entities: Iterable[StoredEntity]
 ) -> Iterator[StoredEntity]:
-    """Leave out entities that are decided in another queue."""
+    """Leave out entities that are decided in another queue, or need no decision."""
     for page in pages(entities, _PAGE):
         ids = [entity.id for entity in page]
         elsewhere = parents_of(store, ids, queue.left_out) if queue.left_out else {}
+        if queue.flagged:
+            flags = latest_flags(store, ids)
+            page = [entity for entity in page if flags.get(entity.id)]
         yield from (entity for entity in page if entity.id not in elsewhere)
 
 

@@ -1,5 +1,6 @@
 """Existing rewrites from a file of pairs, used instead of a model."""
 
+import io
 import json
 from collections import defaultdict
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ from schemas.chat import ChatRequest
 from schemas.errors import ConfigurationError, FormatError
 from schemas.faithfulness import RewritePair
 from schemas.profile import ImportedRewrites
+from schemas.text_files import as_utf8
 from schemas.validation import fault_of
 
 
@@ -51,13 +53,13 @@ def read_pairs(data: bytes, name: str) -> Iterator[RewritePair]:
     """The pairs of JSON lines; other fields are ignored and blank lines skipped.
 
     Args:
-        data: UTF-8, `{"source": "…", "rewrite": "…"}` in each line.
+        data: a text file, `{"source": "…", "rewrite": "…"}` in each line.
         name: what to call it in messages.
 
     Raises:
         FormatError: a line is something else.
     """
-    for number, line in enumerate(data.splitlines(), start=1):
+    for number, line in enumerate(as_utf8(io.BytesIO(data), name).read().splitlines(), start=1):
         if not line.strip():
             continue
         try:

@@ -451,6 +451,7 @@ def _statistics(
         judges=checks.judges(),
         unused=tuple(one for one in checks.unused if has_part(one.stage)),
         gates=tuple(one for one in checks.gates() if has_part(one.gate)),
+        originals=checks.originals(),
     )
 
 

@@ -29,6 +29,7 @@ from schemas.release import (
     JudgeStatistics,
     Manifest,
     NearestStatistics,
+    OriginalsStatistics,
     ReleaseAbout,
     UnusedStatistics,
 )
@@ -500,6 +501,7 @@ class Checks(NamedTuple):
         judges: returns how models that gave second opinions agree with the rules and with people.
         unused: unusable responses of models.
         gates: returns who decided at which gate, which takes time and is asked for last.
+        originals: returns the captions of sources that were flagged.
         about: statements of the curators.
         against: compares the release with the named datasets, if any.
         contamination: results of earlier comparisons with other datasets.
@@ -513,6 +515,7 @@ class Checks(NamedTuple):
     judges: Callable[[], tuple[JudgeStatistics, ...]] = tuple
     unused: tuple[UnusedStatistics, ...] = ()
     gates: Callable[[], tuple[GateStatistics, ...]] = tuple
+    originals: Callable[[], tuple[OriginalsStatistics, ...]] = tuple
     about: ReleaseAbout | None = None
     permitted_terms: Mapping[str, str] = MappingProxyType({})
     against: Against | None = None

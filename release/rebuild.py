@@ -70,6 +70,7 @@ def _stated_checks(manifest: Manifest) -> Checks:
         judges=lambda: statistics.judges,
         unused=statistics.unused,
         gates=lambda: statistics.gates,
+        originals=lambda: statistics.originals,
         about=manifest.about,
         contamination=manifest.contamination,
         permitted_terms={one.source: one.basis for one in manifest.terms.permissions},

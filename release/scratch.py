@@ -7,6 +7,8 @@ from typing import NamedTuple
 
 from release.files import ReleasedFile
 from release.rows import Credit, RowKey
+from schemas.base import sha256_of
+from schemas.release import RepeatStatistics
 
 _TABLES = """
     PRAGMA journal_mode=OFF;
@@ -15,6 +17,7 @@ _TABLES = """
     CREATE INDEX image_by_id ON image (entity_id);
     CREATE INDEX image_by_anchor ON image (anchor_id) WHERE anchor_id IS NOT NULL;
     CREATE TABLE credit (licence, number, file_path, creator, source_url, source, own);
+    CREATE TABLE repeatable (is_image, digest, identity, file_path);
     CREATE TABLE call (key PRIMARY KEY) WITHOUT ROWID;
     CREATE TABLE item (entity_id);
     CREATE TABLE listed (
@@ -58,6 +61,19 @@ _DISORDER = {
     ),
 }
 """Queries for images that no release can have, by what is wrong with them."""
+
+
+SHOWN = 5
+"""The number of repeated images and of repeated captions for which two files are named."""
+
+
+def _first_pairs(repeated: Iterable[list[str]]) -> tuple[tuple[str, str], ...]:
+    """The first two files with each value, each pair once."""
+    return tuple(dict.fromkeys((one, other) for one, other, *_ in repeated))[:SHOWN]
+
+
+def _digest(text: str) -> str:
+    return sha256_of(" ".join(text.split()).casefold().encode("utf-8", "surrogatepass"))
 
 
 class FoundFile(NamedTuple):
@@ -127,6 +143,46 @@ class Scratch:
         for what, query in _DISORDER.items():
             if names := list(self._column(query)):
                 yield what, names
+
+    def add_repeatable(
+        self, identity: int, file_path: str, sha256: str, captions: Iterable[str]
+    ) -> None:
+        """Add the next image with its captions; equal captions of one image count once."""
+        digests = dict.fromkeys(_digest(text) for text in captions)
+        rows = [(True, sha256), *((False, digest) for digest in digests)]
+        self._database.executemany(
+            "INSERT INTO repeatable VALUES (?, ?, ?, ?)",
+            ((*row, identity, file_path) for row in rows),
+        )
+
+    def repeats(self) -> RepeatStatistics:
+        """The images and captions that several identities have.
+
+        Images are equal by their SHA-256; captions by their words, ignoring letter case and white
+        space.
+        """
+        self._database.execute(
+            "CREATE INDEX IF NOT EXISTS repeated ON repeatable (is_image, digest, identity)"
+        )
+        images, captions = self._repeated(is_image=True), self._repeated(is_image=False)
+        return RepeatStatistics(
+            images=sum(map(len, images)),
+            captions=sum(map(len, captions)),
+            image_pairs=_first_pairs(images),
+            caption_pairs=_first_pairs(captions),
+        )
+
+    def _repeated(self, *, is_image: bool) -> list[list[str]]:
+        """The files of each image or caption of several identities, the first in order first."""
+        found: dict[str, list[str]] = {}
+        for digest, file_path in self._database.execute(
+            "SELECT digest, file_path FROM repeatable WHERE is_image = ?1 AND digest IN ("
+            "SELECT digest FROM repeatable WHERE is_image = ?1 GROUP BY digest "
+            "HAVING count(DISTINCT identity) > 1) ORDER BY rowid",
+            (is_image,),
+        ):
+            found.setdefault(digest, []).append(file_path)
+        return list(found.values())
 
     def add_calls(self, keys: Iterable[str]) -> None:
         """Add model calls, once each."""

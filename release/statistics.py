@@ -17,7 +17,7 @@ from release.rows import Credit, ReleaseRow, RowForm
 from release.scratch import Scratch
 from release.terms import DerivedTerms, LicensedItem, held_by_sources, licence_statistics
 from retrieval.similarity.distances import ComparedImage
-from schemas.base import Split, sha256_of
+from schemas.base import Split
 from schemas.records import Granularity
 from schemas.release import (
     UNSTATED,
@@ -32,7 +32,6 @@ from schemas.release import (
     ReleasedSource,
     ReleasedVideo,
     ReleaseStatistics,
-    RepeatStatistics,
     RewriteStatistics,
     SourceStatistics,
     SplitStatistics,
@@ -40,50 +39,6 @@ from schemas.release import (
     TierStatistics,
 )
 from schemas.taxonomy import TIERS, DifferenceType, RetrievalTask, Tier, in_order
-
-SHOWN = 5
-"""The number of repeated images and of repeated captions for which two files are named."""
-
-
-class Repeats:
-    """Counts repeated images and captions of a contrastive benchmark.
-
-    Images are equal by their SHA-256; captions by their words, ignoring letter case and white
-    space.
-    """
-
-    def __init__(self) -> None:
-        self._images: defaultdict[str, list[str]] = defaultdict(list)
-        self._captions: defaultdict[str, list[str]] = defaultdict(list)
-
-    def add(self, file_path: str, sha256: str, captions: list[str]) -> None:
-        """Add the next image and its fine captions; equal captions of one image count once."""
-        self._images[sha256].append(file_path)
-        for digest in sorted(set(map(_digest, captions))):
-            self._captions[digest].append(file_path)
-
-    def result(self) -> RepeatStatistics:
-        """The counts of all images added."""
-        images, captions = (
-            [paths for paths in found.values() if len(paths) > 1]
-            for found in (self._images, self._captions)
-        )
-        return RepeatStatistics(
-            images=sum(map(len, images)),
-            captions=sum(map(len, captions)),
-            image_pairs=_first_pairs(images),
-            caption_pairs=_first_pairs(captions),
-        )
-
-
-def _first_pairs(repeated: Iterable[list[str]]) -> tuple[tuple[str, str], ...]:
-    """The first two files with each value, each pair once."""
-    return tuple(dict.fromkeys((one, other) for one, other, *_ in repeated))[:SHOWN]
-
-
-def _digest(text: str) -> str:
-    return sha256_of(" ".join(text.split()).casefold().encode("utf-8", "surrogatepass"))
-
 
 _TOKEN = re.compile(r"[^\W_]+(?:['’-][^\W_]+)*|[^\w\s]")
 """Words and punctuation marks."""
@@ -103,7 +58,6 @@ class _ContrastCounter:
     """Counts images and captions of a contrastive benchmark."""
 
     def __init__(self) -> None:
-        self._repeats = Repeats()
         self._images = 0
         self._methods: Counter[tuple[DifferenceType, str | None]] = Counter()
         self._per_image: set[int] = set()
@@ -121,7 +75,6 @@ class _ContrastCounter:
             self._captions[kind] += len(captions)
             self._tokens[kind] += sum(len(_TOKEN.findall(one.text)) for one in captions)
         self._translations.update(one.language for one in row.translations)
-        self._repeats.add(row.file_path, row.sha256, [one.text for one in row.captions])
 
     def result(self, elsewhere: ExternalCounts) -> ContrastStatistics:
         """All counts so far, with the facts known from elsewhere."""
@@ -135,7 +88,6 @@ class _ContrastCounter:
             coarse_tokens=self._mean("coarse"),
             translations=tuple(sorted(self._translations.items())),
             differences=tuple(map(self._difference, DifferenceType)),
-            repeats=self._repeats.result(),
             **elsewhere._asdict(),
         )
 
@@ -454,6 +406,8 @@ class ReleaseAccumulator:
         if row.crop:
             self._video_images[row.crop.video_entity_id] += 1
             self._video_people[row.crop.video_entity_id].add(row.id)
+        texts = (one.text for one in row.captions)
+        self._scratch.add_repeatable(row.id, row.file_path, row.sha256, texts)
         if self.form.contrasts:
             self._contrasts.add(row)
         if not self.form.terms:
@@ -503,6 +457,7 @@ class ReleaseAccumulator:
             contrasts = self._contrasts.result(elsewhere)
         counted = self.statistics.result(granularities)
         stated |= {"licences": licence_statistics(self._by_image()), "contrasts": contrasts}
+        stated |= {"repeats": self._scratch.repeats()}
         return counted.model_copy(update=stated)
 
     def held(

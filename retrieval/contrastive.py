@@ -29,6 +29,7 @@ from schemas.evaluation import (
 )
 from schemas.release import MethodGuess
 from schemas.taxonomy import DifferenceType, PrimaryType
+from schemas.text_files import read_text
 from schemas.validation import fault_of
 
 Name = Annotated[str, Field(min_length=1)]
@@ -52,9 +53,7 @@ def read_list(path: Path) -> object:
         FormatError: it cannot be read, or is not JSON.
     """
     try:
-        return json.loads(path.read_bytes())
-    except OSError as error:
-        raise FormatError(f"{path} cannot be read: {error.strerror}") from None
+        return json.loads(read_text(path, "a JSON list of samples"))
     except (ValueError, RecursionError) as error:
         raise FormatError(
             f"{path} must be a JSON list of samples; it is not JSON: {error}"

@@ -12,7 +12,8 @@ from schemas.records import Granularity, Method
 from schemas.retrieval_task import RENDERED_TASKS, TASK_FORMS, TaskForm
 from schemas.similarity import TEST_SHARE
 from schemas.taxonomy import RetrievalTask, Tier
-from schemas.validation import PlacedPath, nearest_hint, placed, read_toml
+from schemas.text_files import read_toml
+from schemas.validation import PlacedPath, nearest_hint, placed
 
 Gate = Annotated[
     str, Field(pattern=r"^(required|auto|sample:(0|1|0?\.[0-9]+|[01]\.0*)(:-?[0-9]+)?)$")
@@ -133,12 +134,14 @@ class UFine3CBuild(Build):
 
     `gate` is the policy for rewrites: `required` (annotators review all), `sample:RATE` (annotators
     review the suspected ones and this share of the others) or `auto` (no review; suspects are
-    dropped and the release is marked *unreviewed*).
+    dropped and the release is marked *unreviewed*). `originals_gate` is that for captions of the
+    sources that a check flagged; with `auto` they are left out.
     """
 
     dataset: DatasetName = "ufine3c"
     version: Version = "0.1.0"
     identities_per_source: int = Field(default=750, gt=0)
+    originals_gate: Gate = "auto"
     gate: Gate = "auto"
     sources: tuple[SourceSpec, ...] = Field(min_length=1)
 

@@ -12,12 +12,8 @@ import json
 import re
 from collections import Counter
 from collections.abc import Generator, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, BinaryIO
-
-from schemas.errors import FormatError
 
 _CHUNK_BYTES = 256 * 1024
 _MAX_INTEGER_DIGITS = 400
@@ -60,26 +56,6 @@ def _refuse_constant(name: str) -> None:
 
 
 _STRICT_DECODER = json.JSONDecoder(parse_int=_integer, parse_constant=_refuse_constant)
-
-
-@contextmanager
-def open_annotations(path: Path) -> Iterator[BinaryIO]:
-    """Open `path` for reading bytes.
-
-    Raises:
-        FormatError: it is missing, a directory, empty or unreadable.
-    """
-    try:
-        if path.is_dir():
-            raise FormatError(f"{path} is a directory; expected an annotation file")
-        if path.is_file() and path.stat().st_size == 0:
-            raise FormatError(f"{path} is empty; expected an annotation file")
-        file = path.open("rb")
-    except OSError as fault:
-        what = "does not exist" if isinstance(fault, FileNotFoundError) else f"{fault.strerror}"
-        raise FormatError(f"{path} cannot be read: {what}") from fault
-    with file:
-        yield file
 
 
 class JsonCursor:

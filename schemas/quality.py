@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from pydantic import Field
 
-from schemas.base import IF_KNOWN, EntityRecord, Record
+from schemas.base import IF_ANY, IF_KNOWN, EntityRecord, Record
 
 # Shares counted on a sample, with their confidence intervals.
 
@@ -137,12 +137,18 @@ def summarise(draw: AuditedDraw) -> AuditStatistics:
     )
 
 
+SHARED_CAPTION = "shared_caption"
+"""Reason against a text: captions of several identities have it."""
+
+
 class CaptionCheck(EntityRecord, kind="caption_check"):
     """Reasons against a text, in sentences for people; empty if there are none.
 
     Flagged texts are reviewed by people if the policy asks any, and are left out otherwise. `judge`
-    is the model that gave the reasons; None if they are measured.
+    is the model that gave the reasons; None if they are measured. `reasons` are short names of the
+    warnings, for counting the captions of sources.
     """
 
     warnings: tuple[str, ...] = ()
+    reasons: tuple[str, ...] = IF_ANY
     judge: str | None = IF_KNOWN

@@ -485,11 +485,11 @@ class LeftOutGroups(Record):
 
 
 class RepeatStatistics(Record):
-    """Repeated images and fine captions in a contrastive benchmark.
+    """Images and captions that several identities have; in a contrastive benchmark, images.
 
     Attributes:
-        images: the number of images with the bytes of another image, of the same or another group.
-        captions: the number of captions with the same words as a caption of another image.
+        images: the number of images with the bytes of an image of another identity.
+        captions: the number of captions with the same words as a caption of another identity.
         image_pairs: two files of each of the first such images.
         caption_pairs: the files of two images of each of the first such captions.
     """
@@ -517,7 +517,6 @@ class ContrastStatistics(Record):
         without_anchor: the number of contrastive images left out because their anchor is.
         left_out: the anchors among the images without fine captions, if any.
         nearest: the similarity of the nearest other samples, if measured.
-        repeats: the number of images and captions that occur more than once.
     """
 
     anchors: Count
@@ -531,7 +530,6 @@ class ContrastStatistics(Record):
     editors: tuple[tuple[str, int], ...] = IF_ANY
     without_captions: Count
     without_anchor: Count
-    repeats: RepeatStatistics
     left_out: LeftOutGroups | None = IF_KNOWN
     nearest: NearestStatistics | None = IF_KNOWN
 
@@ -594,6 +592,18 @@ class GateStatistics(Record):
     by_policy: tuple[tuple[str, int], ...]
 
 
+class OriginalsStatistics(Record):
+    """The number of captions of sources that a check flagged for a reason, and that were left out.
+
+    `reason` is `shared_caption` (captions of several identities have the text) or a form that no
+    description has. The others were kept by people.
+    """
+
+    reason: str
+    flagged: Count
+    left_out: Count
+
+
 class ReleaseStatistics(Record):
     """Statistics of a release.
 
@@ -601,7 +611,8 @@ class ReleaseStatistics(Record):
     of different words, ignoring letter case. `audits` has the error rates found by audits, one for
     each review queue; `choices` the accuracy in forced-choice tests (6-AFC); `agreement` that of
     annotators, and `judges` that of models; `unused` the unusable responses of models; `gates` who
-    decided. Empty values are omitted.
+    decided; `originals` the captions of sources against which something speaks; `repeats` the
+    images and captions of several identities. Empty values are omitted.
     """
 
     images: Count
@@ -626,6 +637,8 @@ class ReleaseStatistics(Record):
     judges: tuple[JudgeStatistics, ...] = IF_ANY
     unused: tuple[UnusedStatistics, ...] = IF_ANY
     gates: tuple[GateStatistics, ...] = IF_ANY
+    originals: tuple[OriginalsStatistics, ...] = IF_ANY
+    repeats: RepeatStatistics = RepeatStatistics(images=0, captions=0)
 
     @property
     def candidates(self) -> int:

@@ -6,7 +6,7 @@ import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from importlib.resources import files
 from pathlib import Path
-from typing import Annotated, Any, Final, TypeVar, get_args
+from typing import Annotated, Any, TypeVar, get_args
 
 from pydantic import AfterValidator, BaseModel, ValidationError, ValidationInfo
 from pydantic_core import ErrorDetails
@@ -119,43 +119,9 @@ def _printable(character: str) -> str:
     return character if character.isprintable() else ascii(character)[1:-1]
 
 
-_MOST_BYTES: Final = 4 * 1024 * 1024
-_INTEGERS: Final = range(-(2**63), 2**63)
-
-
 def packaged_toml(package: str, file: str) -> dict[str, Any]:
     """Return the tables of a TOML file that ships in a package."""
     return tomllib.loads(files(package).joinpath(file).read_text("utf-8"))
-
-
-def read_toml(path: Path, what: str) -> dict[str, Any]:
-    """Return the tables of a TOML file.
-
-    Args:
-        path: the file.
-        what: its name in error messages, such as "build file runs/a.toml".
-
-    Raises:
-        ConfigurationError: it cannot be read, is too long or is not TOML, or contains values that
-            databases, file systems or other TOML readers reject: integers beyond 64 bits, NUL
-            characters.
-    """
-    try:
-        with path.open("rb") as file:
-            content = file.read(_MOST_BYTES + 1)
-    except (OSError, ValueError) as error:  # the second for a path with a NUL
-        reason = getattr(error, "strerror", None) or str(error)
-        raise ConfigurationError(f"{what} cannot be read: {reason}") from error
-    if len(content) > _MOST_BYTES:
-        raise ConfigurationError(f"{what} is longer than {_MOST_BYTES:,} bytes")
-    try:
-        values = tomllib.loads(content.decode("utf-8"))
-        _check(values)
-    except ValueError as error:
-        raise ConfigurationError(f"{what} is not valid TOML: {error}") from error
-    except RecursionError:
-        raise ConfigurationError(f"{what} is not valid TOML: it is nested too deeply") from None
-    return values
 
 
 def at_home(path: str | Path) -> Path:
@@ -170,21 +136,6 @@ def at_home(path: str | Path) -> Path:
         raise ConfigurationError(
             f"{str(path)!r} begins with the home folder of an unknown user"
         ) from error
-
-
-def _check(value: object) -> None:
-    if isinstance(value, dict):
-        for key, inner in value.items():
-            if not key.isprintable():
-                raise ValueError(f"a key with a control character, {key[:40]!r}")
-            _check(inner)
-    elif isinstance(value, list):
-        for inner in value:
-            _check(inner)
-    elif isinstance(value, str) and "\0" in value:
-        raise ValueError(f"a NUL character in {value[:40]!r}")
-    elif isinstance(value, int) and value not in _INTEGERS:
-        raise ValueError("an integer beyond 64 bits")
 
 
 # Settings in files.
@@ -215,13 +166,3 @@ def validated(
         return form.model_validate(values, context={"folder": folder} if folder else None)
     except ValidationError as error:
         raise ConfigurationError(f"{what}: {fault_of(error, form, see=see)}") from error
-
-
-def read_settings(path: Path, form: type[ModelT], what: str, *, see: str = "") -> ModelT:
-    """Return the settings in a TOML file, whose relative paths are relative to it.
-
-    Raises:
-        ConfigurationError: the file is missing or not TOML, or a key is unknown or wrong.
-    """
-    values = read_toml(path, what)
-    return validated(form, values, what, see=see, folder=path.parent.absolute())

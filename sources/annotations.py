@@ -7,18 +7,31 @@ import unicodedata
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
+from contextlib import closing
 from pathlib import Path, PurePosixPath
-from typing import Any, BinaryIO, Final, NamedTuple, get_args
+from typing import Any, BinaryIO, Final, NamedTuple, Self, get_args
 
 from schemas.base import Record, Split
 from schemas.errors import FormatError
-from schemas.json_stream import DECODER, Element, JsonBreak, JsonCursor, open_annotations
+from schemas.json_stream import DECODER, Element, JsonBreak, JsonCursor
 from schemas.records import Granularity, Source
+from schemas.text_files import open_text
 from schemas.wording import storable
 from sources.records import DEFAULT_OPTIONS, BadRow, ReadOptions, Row, Scope, raw_text, shown
+from sources.tables import IsOurs, Table
 
 SPLITS: Final[tuple[Split, ...]] = get_args(Split)
-_SPLIT_IN_NAME = re.compile(rf"(?:^|[^a-z])({'|'.join(SPLITS)})(?![a-z])")
+_SPLIT_NAMES: Final[dict[str, Split]] = {
+    **{split: split for split in SPLITS},
+    "training": "train",
+    "valid": "val",
+    "validation": "val",
+    "dev": "val",
+    "development": "val",
+    "testing": "test",
+}
+_SPLIT_IN_NAME = re.compile(rf"(?:^|[^a-z])({'|'.join(_SPLIT_NAMES)})(?![a-z])")
+_ONE_SPLIT = f"one of {', '.join(SPLITS)}"
 _MAX_NAME_CHARACTERS = 1000
 # Paths in normal form already, which are nearly all, because PurePosixPath is slow.
 _PLAIN_PATH = re.compile(r"[^/\\.][^/\\]*(?:/[^/\\.][^/\\]*)*")
@@ -27,6 +40,10 @@ _CONTROL = re.compile(
     "[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\ud800-\udfff\u202a-\u202e\u2066-\u2069\ufffe\uffff]"
 )
 
+
+_PEEKED = 4096
+_JSON_STARTS = (b"{", b"[", b"")
+_A_LIST = "; it begins a JSON list, wanted one object a line"
 
 MISSING: Final = object()
 """Stands for a field that a record does not have (null is a value)."""
@@ -153,24 +170,24 @@ def checked_identity(field: Field) -> str:
 
 
 def checked_split(field: Field) -> Split:
-    """Return one of the three splits.
+    """Return one of the three splits, which may have another usual name, such as `validation`.
 
     Raises:
         FieldError: it is something else.
     """
-    value = present(field)
+    value = present(field, _ONE_SPLIT)
     if not isinstance(value, str):
-        raise wrong_type(field, "a text")
-    for split in SPLITS:
-        if value.strip().casefold() == split:
-            return split
-    raise _wrong_value(field, "unknown_split", "names no split", f"one of {', '.join(SPLITS)}")
+        raise wrong_type(field, _ONE_SPLIT)
+    split = _SPLIT_NAMES.get(value.strip().casefold())
+    if split is None:
+        raise _wrong_value(field, "unknown_split", "names no split", _ONE_SPLIT)
+    return split
 
 
 def split_in_name(name: str) -> Split | None:
     """Return the split in the name of a file or a folder."""
     found = _SPLIT_IN_NAME.search(name.casefold())
-    return next((split for split in SPLITS if found and split == found.group(1)), None)
+    return _SPLIT_NAMES[found.group(1)] if found else None
 
 
 def checked_path(field: Field) -> str:
@@ -219,14 +236,14 @@ def _name(field: Field, value: str) -> str:
     return value
 
 
-def present(field: Field) -> Any:
+def present(field: Field, wanted: str = "a value") -> Any:
     """Return the value of a field.
 
     Raises:
         FieldError: it is missing.
     """
     if field.value is MISSING:
-        detail = f"{field.path} is missing, wanted a value"
+        detail = f"{field.path} is missing, wanted {wanted}"
         raise FieldError(field.path, "missing_field", detail)
     return field.value
 
@@ -328,6 +345,15 @@ class Importer(Record):
             granularity=granularity or self.granularity,
         )
 
+    @property
+    def hint_on_splits(self) -> str:
+        """What to do about a file in which no record has a split."""
+        return ""
+
+    def for_one_split(self) -> Self:
+        """Return the importer of a file in which no record has a split."""
+        return self
+
     def stranger(self, path: Path, what: str) -> FormatError:
         """Return the error for a file that is not of this format."""
         return FormatError(f"{path} is not a {self.format} file{what}")
@@ -355,7 +381,7 @@ class Importer(Record):
                 first record has none of the fields.
         """
         counts = dict.fromkeys(sections, 0)
-        with open_annotations(path) as file:
+        with open_text(path) as file:
             cursor = JsonCursor(file, options.max_record_characters)
             try:
                 for element in stream(cursor):
@@ -386,12 +412,12 @@ class Importer(Record):
         self,
         path: Path,
         options: ReadOptions,
-        is_ours: Callable[[AbstractSet[str]], bool],
+        is_ours: IsOurs,
         wanted: str,
     ) -> Iterator[Element | BadRow]:
-        """Yield the values of a file of JSON lines with their positions among non-blank lines.
+        """Yield the records of JSON lines or of a CSV file, with their positions among them.
 
-        A broken line affects only itself.
+        A broken line affects only itself, but nothing is read after broken quotes in CSV.
 
         Args:
             path: the annotation file.
@@ -400,11 +426,15 @@ class Importer(Record):
             wanted: these fields in words.
 
         Raises:
-            FormatError: the file cannot be opened, or its first line is not an object of this
-                format.
+            FormatError: the file cannot be opened, or its first line is neither an object of this
+                format nor names its columns.
         """
         is_empty = True
-        with open_annotations(path) as file:
+        with open_text(path) as file:
+            if file.peek(1)[:_PEEKED].lstrip()[:1] not in _JSON_STARTS:
+                with closing(Table(file)) as table:
+                    yield from self._table(path, table, is_ours, wanted)
+                return
             for line in lines_of(file, options.max_record_characters):
                 value, fault = None, None
                 try:
@@ -413,7 +443,9 @@ class Importer(Record):
                     fault = error
                 if is_empty and not is_ours(_keys(value)):
                     first = f"line {line.number:,}, its first,"
-                    raise self.stranger(path, f": {first} is not a JSON object with {wanted}")
+                    hint = _A_LIST if line.text.startswith("[") else ""
+                    what = f": {first} is not a JSON object with {wanted}{hint}"
+                    raise self.stranger(path, what)
                 is_empty = False
                 if fault is None:
                     yield Element("", line.place, value)
@@ -421,6 +453,26 @@ class Importer(Record):
                     yield bad_row(fault, path.name, line.place, line.text)
         if is_empty:
             raise self.stranger(path, ": it has no records")
+
+    def _table(
+        self, path: Path, table: Table, is_ours: IsOurs, wanted: str
+    ) -> Iterator[Element | BadRow]:
+        rows = table.rows(is_ours)
+        if rows is None:
+            first = f"its first line, {shown(table.first.rstrip())},"
+            raise self.stranger(
+                path, f": {first} is neither a JSON object with {wanted} nor a CSV header of them"
+            )
+        for row in rows:
+            if isinstance(row, Element):
+                yield row
+                continue
+            detail = f"{path.name} breaks at line {row.line:,}: {row.what}"
+            detail += "; the records before it are kept, nothing after it was read"
+            if not row.ends:
+                detail = f"line {row.line:,} {row.what}"
+            fault = FieldError("", "malformed_csv", detail)
+            yield bad_row(fault, path.name, row.index, "", "file" if row.ends else "record")
 
 
 def digest_file(path: Path) -> str:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from schemas.json_stream import Element, JsonCursor, stream_list, stream_members, stream_sections
 from sources.annotations import (
@@ -32,21 +32,34 @@ class CaptionedImporter(Importer):
         identity: the fields that may name the identity; the first that a record has counts.
         file_path: the field with the image's path.
         folder: the field with the folder of that path, which a record may have.
-        captions: the field with the list of captions.
+        captions: the fields that may hold the captions, a list or one text; the first that a record
+            has counts.
         caption_key: the key of the text if captions are objects; a plain string is used directly.
         renamed_splits: splits with another name.
         split_is_optional: whether a record may lack a split; it is then in that of the options,
             else in test.
+        with_splits: the collection's file that has splits, if it has another file without them.
     """
 
     layout: Literal["list", "images", "lines"] = "list"
     identity: tuple[str, ...] = ("id",)
     file_path: str = "file_path"
     folder: str | None = None
-    captions: str = "captions"
+    captions: tuple[str, ...] = ("captions",)
     caption_key: str | None = None
     renamed_splits: Mapping[str, str] = {}
     split_is_optional: bool = False
+    with_splits: str | None = None
+
+    @property
+    def hint_on_splits(self) -> str:
+        """What to do about a file in which no record has a split."""
+        other = f"use {self.with_splits}, which has them, or " if self.with_splits else ""
+        return f"; {other}state one for the whole file (split in the build file, or --split)"
+
+    def for_one_split(self) -> Self:
+        """Return the importer of a file in which no record has a split."""
+        return self.model_copy(update={"split_is_optional": True})
 
     def rows(self, path: Path, options: ReadOptions = DEFAULT_OPTIONS) -> Iterator[Row]:
         """Yield one row or one bad row for each record, in the file's order.
@@ -57,7 +70,8 @@ class CaptionedImporter(Importer):
 
         def read(element: Element) -> Iterator[Row]:
             record = checked_object(element.value)
-            name = next((key for key in self.identity if key in record), self.identity[-1])
+            name = _first_of(self.identity, record) or self.identity[-1]
+            captions = _first_of(self.captions, record) or self.captions[0]
             default = options.split_or_test if self.split_is_optional else MISSING
             split = record.get("split", default)
             if isinstance(split, str):
@@ -70,16 +84,17 @@ class CaptionedImporter(Importer):
                 identity=Field(name, record.get(name, MISSING)),
                 split=Field("split", split),
                 file_path=self._path(record),
-                captions=Field(self.captions, record.get(self.captions, MISSING)),
+                captions=Field(captions, record.get(captions, MISSING)),
                 caption_key=self.caption_key,
             )
 
         return rows_of(self._elements(path, options), path.name, read)
 
     def _elements(self, path: Path, options: ReadOptions) -> Iterator[Element | BadRow]:
-        fields = {self.file_path, self.captions}
+        fields = {self.file_path, *self.captions}
         if self.layout == "lines":
-            wanted = f"one of the fields {', '.join(sorted(fields))}"
+            captions = " or ".join(self.captions)
+            wanted = f"the fields {self.file_path} and {captions}"
             return self.lines(path, options, lambda keys: not fields.isdisjoint(keys), wanted)
         if self.layout == "images":
             return self.elements(path, stream_sections, {"images": frozenset(fields)}, options)
@@ -94,6 +109,10 @@ class CaptionedImporter(Importer):
         if folder and isinstance(name, str) and name:
             name = f"{folder}/{name}"
         return Field(self.file_path, name)
+
+
+def _first_of(names: tuple[str, ...], record: Mapping[str, Any]) -> str | None:
+    return next((name for name in names if name in record), None)
 
 
 class FineGrainedImporter(Importer):
@@ -157,9 +176,11 @@ def _checked_rows(
     name = checked_identity(identity)
     checked = checked_split(split)
     image = checked_path(file_path)
-    values = present(captions)
+    values = present(captions, "a text or a list of texts")
+    if isinstance(values, str):
+        values = [values]
     if not isinstance(values, list):
-        raise wrong_type(captions, "a list of captions")
+        raise wrong_type(captions, "a text or a list of texts")
     texts: dict[int, str] = {}
     for position, value in enumerate(values):
         field = Field(f"{captions.path}[{position}]", value)

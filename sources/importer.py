@@ -1,6 +1,8 @@
 """The formats that can be imported, and the two passes in which a source is read."""
 
+import re
 import sqlite3
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -8,7 +10,7 @@ from typing import Final
 
 from schemas.build import format_name
 from schemas.errors import FormatError, UsageError
-from schemas.json_stream import open_annotations
+from schemas.text_files import open_text
 from schemas.validation import nearest_hint, packaged_toml
 from sources.annotations import Field, FieldError, Importer, bad_row, checked_path
 from sources.captioned import CaptionedImporter, FineGrainedImporter
@@ -36,7 +38,7 @@ class ImageListImporter(Importer):
             FormatError: the file cannot be opened, or its first line names no image.
         """
         index = 0
-        with open_annotations(path) as file:
+        with open_text(path) as file:
             while data := file.readline(_LONGEST_PATH_BYTES):
                 line = data.decode("utf-8", "surrogateescape").strip("\ufeff \t\r\n")
                 if not line or line.startswith("#"):
@@ -90,39 +92,41 @@ def importer_for(format: str) -> Importer:  # noqa: A002 - the word of the comma
 def read_source(
     importer: Importer, path: Path, options: ReadOptions = DEFAULT_OPTIONS
 ) -> Iterator[Row]:
-    """Yield the rows of `path`; those of identities in two splits become bad rows.
+    """Yield the rows of `path`; records that contradict each other become bad rows.
 
-    The first pass runs before this returns, so a file of another format is rejected here.
+    These are the records of identities in two splits, and those of one image file under several
+    identities. The first pass runs before this returns, so a file of another format, or one without
+    a usable record, is rejected here.
 
     Raises:
-        FormatError: the file is not of the importer's format.
+        FormatError: the file is not of the importer's format, or all of its records have the same
+            defect.
     """
     with _naming_likely_formats(path):
-        torn = identities_in_two_splits(importer.rows(path, options))
-    rows = importer.rows(path, options)
-    return (
-        _torn_row(row, path.name, torn[row.identity])
-        if isinstance(row, SourceRow) and row.identity in torn
-        else row
-        for row in rows
-    )
+        survey = Survey(path.name, importer.rows(path, options))
+        if survey.lacks_splits and options.is_split_stated:
+            importer = importer.for_one_split()
+            survey = Survey(path.name, importer.rows(path, options))
+        if survey.defect:
+            hint = importer.hint_on_splits if survey.lacks_splits else ""
+            raise FormatError(f"{path}: {survey.defect}{hint}")
+    return map(survey.checked, importer.rows(path, options))
 
 
-def misplaced_image(importer: Importer, path: Path, image_root: Path) -> str | None:
+def misplaced_image(
+    importer: Importer, path: Path, image_root: Path, options: ReadOptions = DEFAULT_OPTIONS
+) -> str | None:
     """Return an image that `path` names if none that it names exists below `image_root`.
 
-    The file is read up to the first image that exists.
-
     Raises:
-        FormatError: the file is not of the importer's format.
+        FormatError: see `read_source`.
     """
     first = None
-    with _naming_likely_formats(path):
-        for row in importer.rows(path):
-            if isinstance(row, SourceRow):
-                if any(is_file_below(image_root, one) for one in (row.file_path, *row.other_paths)):
-                    return None
-                first = first or row.file_path
+    for row in read_source(importer, path, options):
+        if isinstance(row, SourceRow):
+            if any(is_file_below(image_root, one) for one in (row.file_path, *row.other_paths)):
+                return None
+            first = first or row.file_path
     return first
 
 
@@ -150,39 +154,99 @@ def _likely_formats(path: Path) -> list[str]:
     return found
 
 
-def identities_in_two_splits(rows: Iterable[Row]) -> dict[str, tuple[str, ...]]:
-    """Map identities in more than one split to their splits; a test set must have unseen ones.
+_PLACE = re.compile(r"\[\d+\]")
 
-    The pairs of identity and split are kept in a temporary SQLite database that spills to disk: if
-    each image is its own identity there are as many pairs as images.
+
+class Survey:
+    """What the first pass over a file finds.
+
+    Identities, splits and paths are kept in a temporary SQLite database that spills to disk: if
+    each image is its own identity there are as many of them as images.
+
+    Attributes:
+        torn: the identities in more than one split, with these: a test set must have unseen ones.
+        shared: the image files under more than one identity, with these.
+        defect: a sentence on the defect that all records have, if they all have the same one.
+        lacks_splits: whether this is that they have no split.
     """
-    pairs = ((row.identity, row.split) for row in rows if isinstance(row, SourceRow))
-    with closing(sqlite3.connect("")) as seen:
-        seen.execute(
-            "CREATE TABLE seen (identity TEXT, split TEXT, PRIMARY KEY (identity, split)) "
-            "WITHOUT ROWID"
+
+    def __init__(self, file: str, rows: Iterable[Row]) -> None:
+        self._file = file
+        self._defects: Counter[tuple[str, str]] = Counter()
+        self._first: BadRow | None = None
+        self._usable = 0
+        with closing(sqlite3.connect("")) as seen:
+            for table in ("split", "file"):
+                seen.execute(
+                    f"CREATE TABLE {table} (name TEXT, other TEXT, PRIMARY KEY (name, other)) "
+                    f"WITHOUT ROWID"
+                )
+            for row in rows:
+                if isinstance(row, BadRow):
+                    self._count(row)
+                    continue
+                self._usable += 1
+                add = "INSERT OR IGNORE INTO {} VALUES (?, ?)"
+                seen.execute(add.format("split"), (row.identity, row.split))
+                if not row.is_grouped:
+                    seen.execute(add.format("file"), (row.file_path, row.identity))
+            self.torn = _with_several(seen, "split")
+            self.shared = _with_several(seen, "file")
+        records = self._defects.total()
+        self.defect = ""
+        if self._first and not self._usable and len(self._defects) == 1 and records > 1:
+            self.defect = (
+                f"none of its {records:,} records can be used, for the same reason; the first: "
+                f"{self._first.detail}"
+            )
+        self.lacks_splits = not self._usable and [*self._defects] == [("split", "missing_field")]
+
+    def _count(self, row: BadRow) -> None:
+        self._first = self._first or row
+        if row.scope == "file":
+            self._defects[row.field, row.reason] += 1
+        elif row.scope == "record":
+            self._defects[_PLACE.sub("", row.field), row.reason] += 1
+
+    def checked(self, row: Row) -> Row:
+        """Return the row, or a bad row if it contradicts another one."""
+        if isinstance(row, BadRow):
+            return row
+        if splits := self.torn.get(row.identity):
+            return self._contradicting(
+                row,
+                "split",
+                "identity_in_two_splits",
+                f"identity {row.identity!r} is in the splits {' and '.join(splits)}, wanted one: "
+                f"a model would be tested on a person it was trained on",
+            )
+        if not row.is_grouped and (names := self.shared.get(row.file_path)):
+            return self._contradicting(
+                row,
+                "file_path",
+                "image_of_several_identities",
+                f"image {row.file_path!r} is under the identities {' and '.join(names)}, wanted "
+                f"one: each caption of it would be right for all of them, and count for one",
+            )
+        return row
+
+    def _contradicting(self, row: SourceRow, field: str, reason: str, detail: str) -> BadRow:
+        return BadRow(
+            file=self._file,
+            index=row.index,
+            field=field,
+            reason=reason,
+            detail=detail,
+            raw=row.model_dump_json(),
         )
-        seen.executemany("INSERT OR IGNORE INTO seen VALUES (?, ?)", pairs)
-        found = seen.execute(
-            "SELECT identity, split FROM seen WHERE identity IN "
-            "(SELECT identity FROM seen GROUP BY identity HAVING count(*) > 1) "
-            "ORDER BY identity, split"
-        )
-        torn: dict[str, tuple[str, ...]] = {}
-        for identity, split in found:
-            torn[identity] = (*torn.get(identity, ()), split)
-    return torn
 
 
-def _torn_row(row: SourceRow, file: str, splits: tuple[str, ...]) -> BadRow:
-    return BadRow(
-        file=file,
-        index=row.index,
-        field="split",
-        reason="identity_in_two_splits",
-        detail=(
-            f"identity {row.identity!r} is in the splits {' and '.join(splits)}, wanted one: "
-            f"a model would be tested on a person it was trained on"
-        ),
-        raw=row.model_dump_json(),
+def _with_several(seen: sqlite3.Connection, table: str) -> dict[str, tuple[str, ...]]:
+    found = seen.execute(
+        f"SELECT name, other FROM {table} WHERE name IN "  # noqa: S608 - a name of ours
+        f"(SELECT name FROM {table} GROUP BY name HAVING count(*) > 1) ORDER BY name, other"
     )
+    several: dict[str, tuple[str, ...]] = {}
+    for name, other in found:
+        several[name] = (*several.get(name, ()), other)
+    return several

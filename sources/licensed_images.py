@@ -1,20 +1,17 @@
 """Images with a licence each: JSON lines or a CSV file, with `file_name` and `licence`."""
 
-import csv
-import io
 from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from pathlib import Path
 from typing import Any, Final
 
-from schemas.json_stream import Element, open_annotations
+from schemas.json_stream import Element
 from schemas.records import Attribution
 from sources.annotations import (
     MISSING,
     Field,
     FieldError,
     Importer,
-    bad_row,
     checked_caption,
     checked_object,
     checked_path,
@@ -23,11 +20,10 @@ from sources.annotations import (
     rows_of,
     source_page,
 )
-from sources.records import DEFAULT_OPTIONS, BadRow, ReadOptions, Row, SourceRow, shown
+from sources.records import DEFAULT_OPTIONS, ReadOptions, Row, SourceRow, shown
 
 _LICENCE_FIELDS: Final = ("licence", "license")
 _NO_LICENCE: Final = frozenset({"", "none", "unknown", "n/a", "na", "null", "-", "?", "tbd"})
-_FIRST_BYTES: Final = 4096
 _WANTED: Final = "the fields file_name and licence"
 
 
@@ -43,12 +39,7 @@ class LicensedImagesImporter(Importer):
         Raises:
             FormatError: the file cannot be opened, or is of another format.
         """
-        with open_annotations(path) as file:
-            start = file.read(_FIRST_BYTES).removeprefix(b"\xef\xbb\xbf").lstrip()
-        if start.startswith(b"{"):
-            elements = self.lines(path, options, _is_ours, _WANTED)
-        else:
-            elements = self._csv_elements(path)
+        elements = self.lines(path, options, _is_ours, _WANTED)
         seen: set[str] = set()
 
         def read(element: Element) -> Iterator[Row]:
@@ -57,32 +48,6 @@ class LicensedImagesImporter(Importer):
             yield row
 
         return rows_of(elements, path.name, read)
-
-    def _csv_elements(self, path: Path) -> Iterator[Element | BadRow]:
-        """Yield the records of a CSV file: texts by column."""
-        with open_annotations(path) as file:
-            text = io.TextIOWrapper(file, "utf-8-sig", "surrogateescape", newline="")
-            reader = csv.reader(text, strict=True)
-            index = 0
-            try:
-                header = [name.strip().casefold() for name in next(reader, [])]
-                if not _is_ours(frozenset(header)):
-                    raise self.stranger(path, f": its first line does not name {_WANTED}")
-                for cells in reader:
-                    if any(cell.strip() for cell in cells):
-                        yield Element("", index, dict(zip(header, cells, strict=False)))
-                        index += 1
-            except csv.Error as fault:
-                if reader.line_num <= 1:
-                    raise self.stranger(path, f": {fault}") from fault
-                detail = (
-                    f"{path.name} breaks at line {reader.line_num:,}: {fault}; the records before "
-                    f"it are kept, nothing after it was read"
-                )
-                broken = FieldError("", "malformed_csv", detail)
-                yield bad_row(broken, path.name, index, "", "file")
-            finally:
-                text.detach()
 
 
 def _is_ours(fields: AbstractSet[str]) -> bool:

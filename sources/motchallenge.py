@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from schemas.errors import FormatError, UsageError
+from schemas.text_files import open_text
 from sources.records import shown
 
 _SEPARATOR = re.compile(r"[\s,]+")
@@ -123,14 +124,10 @@ class _BadTextError(Exception):
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:
     """Yield the non-blank lines, with their numbers from 1."""
-    try:
-        with path.open(encoding="utf-8-sig", errors="surrogateescape") as file:
-            for number, text in enumerate(file, start=1):
-                if stripped := text.strip():
-                    yield number, stripped
-    except OSError as fault:
-        what = "does not exist" if isinstance(fault, FileNotFoundError) else fault.strerror
-        raise FormatError(f"{path} cannot be read: {what}") from fault
+    with open_text(path, "a MOTChallenge file", may_be_empty=True) as file:
+        for number, data in enumerate(file, start=1):
+            if stripped := data.decode("utf-8", "surrogateescape").strip():
+                yield number, stripped
 
 
 def _parsed(text: str) -> tuple[float, ...]:

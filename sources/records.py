@@ -90,12 +90,14 @@ Row = SourceRow | BadRow
 class ReadOptions(Record):
     """Options for reading a file.
 
-    `split` is for formats without splits, and ignored by those with splits. A caption of more words
-    or characters than the limits is quarantined, and so is everything after a record of more than
-    `max_record_characters`: a file with an endless record must not fill the memory.
+    `split` is for formats without splits, and ignored by those with splits; if the user stated it
+    (`is_split_stated`), it is also that of a file of those in which no record has one. A caption of
+    more words or characters than the limits is quarantined, and so is everything after a record of
+    more than `max_record_characters`: a file with an endless record must not fill the memory.
     """
 
     split: Split | None = None
+    is_split_stated: bool = Field(default=False, exclude_if=lambda stated: not stated)
     max_words: int = Field(default=1000, gt=0)
     max_caption_characters: int = Field(default=20_000, gt=0)
     max_record_characters: int = Field(default=16 * 1024 * 1024, gt=0)

@@ -57,7 +57,7 @@ def take_anchors(run: CcdRun) -> None:
             seed=run.build.seed,
         )
         drawn = draw_sample(run.context, run.dataset, spec, source, settings, coarse=_MOST_CAPTIONS)
-        run.add(imported, drawn)
+        run.add(imported, *drawn)
 
 
 def _anchors_of(run: CcdRun) -> list[StoredEntity]:

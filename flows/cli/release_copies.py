@@ -101,6 +101,8 @@ def verify(
         lines = [f"✓ {where} is complete and unchanged{held}"]
     if manifest is not None:
         lines.append(f"  {'this is ' if problems else ''}{dataset} {version}, id {release_id}")
+        if tied := manifest.statistics.repeats.images:
+            lines.append(f"  {tied:,} images are those of several identities (see README.md)")
     if signed_by:
         whose = "" if public_key else ", whose owner is unknown (see --public-key)"
         lines.append(f"  signed by the key {signed_by}{whose}")

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -32,6 +32,7 @@ def import_(
     name: str | None = None,
     licence: str | None = None,
     citation: str | None = None,
+    split: Literal["train", "val", "test"] | None = None,
     shards: bool = False,
 ) -> Answer:
     """Import annotations and images, or videos.
@@ -49,6 +50,7 @@ def import_(
         name: Name of the source (default: the name of the format).
         licence: Licence, if it differs from the known licence of the format.
         citation: Citation, if it differs from the known citation of the format.
+        split: Split of all records, if the annotation file states none (default: test).
         shards: Import into shards of 10,000 records, for sources with millions (`loupe shards`).
     """
     from flows.engine.importing import import_source
@@ -72,6 +74,7 @@ def import_(
     else:
         values |= {"name": name or importer_for(format_name).format, "format": format_name}
         values |= {"annotations": Path(path), "images": images or Path(path).parent}
+        values |= {"split": split} if split else {}
         spec = validated(SourceSpec, values, "source", see=_KEYS)
         dataset = spec.name
         if shards:

@@ -5,7 +5,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from flows.engine.context import BuildT
-from schemas.validation import read_toml, validated
+from schemas.text_files import read_toml
+from schemas.validation import validated
 from sources.demonstration import write_people_world
 from sources.demonstration.stills import load_stills_truth, write_stills_world
 from sources.demonstration.street import write_street_world

@@ -32,7 +32,7 @@ from schemas.records import (
 )
 from sources.annotations import Importer
 from sources.images import ImageLimits, ImageProblem, InspectedImage, inspect_any
-from sources.importer import importer_for, read_source
+from sources.importer import importer_for, misplaced_image, read_source
 from sources.records import BadRow, ReadOptions, Row, SourceRow
 
 # Withdrawn items are not imported again, from any source
@@ -226,6 +226,11 @@ def open_source(context: RunContext, spec: SourceSpec) -> "OpenSource":
     return OpenSource(context, spec, importer, source, entity, tombstones, ImageLimits())
 
 
+def read_options(spec: SourceSpec) -> ReadOptions:
+    """Return the options for reading the annotation file of a source."""
+    return ReadOptions(split=spec.split, is_split_stated="split" in spec.model_fields_set)
+
+
 @dataclass(frozen=True)
 class OpenSource:
     """A registered source, whose rows are converted to entities or rejections."""
@@ -239,15 +244,11 @@ class OpenSource:
     limits: ImageLimits
 
     @property
-    def _options(self) -> ReadOptions:
-        return ReadOptions(split=self.spec.split)
-
-    @property
     def configuration(self) -> dict[str, Any]:
         """Everything that determines its rows and their results."""
         return {
             "source": self.source.model_dump(mode="json"),
-            "options": self._options.model_dump(mode="json"),
+            "options": read_options(self.spec).model_dump(mode="json"),
             "limits": self.limits.model_dump(mode="json"),
         }
 
@@ -255,9 +256,17 @@ class OpenSource:
         """Read the rows of its annotation file.
 
         Raises:
-            FormatError: on the first step, if the file is not in its format.
+            FormatError: on the first step, if the file is not in its format, all of its records
+                have the same defect, or none of its images exists.
         """
-        yield from read_source(self.importer, self.spec.annotations, self._options)
+        spec, options = self.spec, read_options(self.spec)
+        rows = read_source(self.importer, spec.annotations, options)
+        if missing := misplaced_image(self.importer, spec.annotations, spec.images, options):
+            raise FormatError(
+                f"source {spec.name}: none of its images is in {spec.images}, such as {missing}; "
+                f"image paths are relative to that folder (images in the build file, or --images)"
+            )
+        yield from rows
 
     def result(self, number: int, row: Row) -> WorkResult:
         """Return the result of the row with that number."""

@@ -31,7 +31,7 @@ from annotate.queues import (
 from db.calls import cost_rows
 from flows.engine.context import BuildReport, BuildT, PipelineStep, RunContext, RunT
 from flows.engine.desks import images_url, open_desks
-from flows.engine.importing import correct_terms, refusal_of_terms
+from flows.engine.importing import correct_terms, read_options, refusal_of_terms
 from flows.engine.ledger import require_prices
 from flows.engine.model_step import refuse_unusable_models
 from flows.engine.releasing import release, release_signer
@@ -44,7 +44,8 @@ from schemas.build import Build, SourceSpec, VideoSourceSpec
 from schemas.errors import ConfigurationError, FormatError, LoupeError
 from schemas.profile import BuiltinDescriber, OpenAIChat, Profile
 from schemas.taxonomy import Tier
-from schemas.validation import read_toml, validated
+from schemas.text_files import read_toml
+from schemas.validation import validated
 from services.diagnosis import Finding, ModelSpec, Verdict, check_specs, lacking
 from sources.importer import importer_for, misplaced_image
 
@@ -105,9 +106,11 @@ def _check_source(settings: Settings, source: SourceSpec | VideoSourceSpec) -> I
             yield lacking(subject, f"{source.images} is no folder of images", remedy)
         else:
             try:
-                misplaced = misplaced_image(importer, source.annotations, source.images)
+                misplaced = misplaced_image(
+                    importer, source.annotations, source.images, read_options(source)
+                )
             except FormatError as error:
-                yield lacking(subject, str(error), "correct format in the build file")
+                yield lacking(subject, str(error), "correct the source in the build file")
             else:
                 if misplaced:
                     detail = f"none of its images is in {source.images}, such as {misplaced}"

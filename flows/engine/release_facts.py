@@ -13,7 +13,8 @@ from schemas.base import Record
 from schemas.errors import UsageError
 from schemas.records import Source
 from schemas.release import ReleaseAbout
-from schemas.validation import nearest_hint, read_settings
+from schemas.text_files import read_settings
+from schemas.validation import nearest_hint
 
 
 class Statement(ReleaseAbout):

@@ -17,7 +17,7 @@ from annotate.queues import Queue, load_queues, newest_reports
 from annotate.statistics import shared_answers
 from db.blobs import BlobStore
 from db.decisions import decided_by_people
-from db.entities import fetch, find, pages, parents_of
+from db.entities import LIVE, fetch, find, pages, parents_of
 from db.quarantine import unused_answers
 from db.release_rows import corrections_of, snapshot
 from db.releases import (
@@ -69,6 +69,7 @@ from schemas.release import (
     JudgeStatistics,
     Manifest,
     NearestStatistics,
+    OriginalsStatistics,
     UnusedStatistics,
 )
 from schemas.taxonomy import Tier
@@ -187,6 +188,7 @@ def release_checks(
         judges=partial(judge_statistics, store, dataset),
         unused=_unused_statistics(store, dataset),
         gates=partial(_gate_statistics, store, dataset),
+        originals=partial(_originals_statistics, store, dataset),
         about=stated.about,
         permitted_terms=stated.permitted_terms,
     )
@@ -276,6 +278,23 @@ def _gate_statistics(store: Store, dataset: str) -> tuple[GateStatistics, ...]:
             by_policy=tuple(one for one in counts if all(one)),
         )
         for gate, counts in sorted(found.items())
+    )
+
+
+def _originals_statistics(store: Store, dataset: str) -> tuple[OriginalsStatistics, ...]:
+    """Count the captions of sources that a check flagged, by reason, and those left out."""
+    reasons_of: dict[str, tuple[str, ...]] = {}
+    for page in pages(find(store, dataset, CaptionCheck.kind)):
+        reasons = {one.id: one.record(CaptionCheck).reasons for one in page}
+        examined = parents_of(store, [id_ for id_ in reasons if reasons[id_]], Role.EXAMINES)
+        reasons_of |= {caption: reasons[id_] for id_, (caption,) in examined.items()}
+    flagged, left_out = Counter[str](), Counter[str]()
+    for id_, caption in fetch(store, reasons_of).items():
+        flagged.update(reasons_of[id_])
+        left_out.update(() if caption.state in LIVE else reasons_of[id_])
+    return tuple(
+        OriginalsStatistics(reason=reason, flagged=count, left_out=left_out[reason])
+        for reason, count in sorted(flagged.items())
     )
 
 

@@ -1,7 +1,8 @@
 """Draw identities of a source into the dataset that is built, the same for the same seed."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from db.entities import (
     NewEntity,
@@ -16,15 +17,16 @@ from db.entities import (
 from db.store import Store
 from flows.engine.context import RunContext
 from flows.engine.report import StageReport
-from flows.engine.runner import Stage, get_or_create_entity, run_stream
+from flows.engine.runner import Stage, get_or_create_entity, quarantine, run_stream
 from schemas.base import Record, digest_of
 from schemas.build import SourceSpec
 from schemas.errors import ConfigurationError
 from schemas.provenance import Role
-from schemas.records import Caption, Granularity, Image, Sample, Source
+from schemas.records import Caption, Granularity, Image, Rejection, Sample, Source
 
 VERSION = "1"
 STAGE = "sample_identities"
+COMPARISON = "compare_images"
 
 
 class SampleSettings(Record):
@@ -63,10 +65,12 @@ def draw_sample(
     source: NewEntity,
     settings: SampleSettings,
     coarse: int | None = None,
-) -> StageReport:
+) -> tuple[StageReport, ...]:
     """Copy drawn images of `spec` and their captions into `dataset`.
 
-    The draw is recorded as a `sample` entity, from which the copies derive. If `coarse` is given,
+    Images whose bytes are also those of another identity are quarantined, if identities are drawn:
+    each caption of such an image is right for all of them, and would count for one. The draw is
+    recorded as a `sample` entity, from which the copies derive. If `coarse` is given,
     each image is a group of its own, and at most so many of its captions are copied, as coarse
     ones.
 
@@ -78,7 +82,9 @@ def draw_sample(
         raise ConfigurationError(
             f"dataset {dataset!r} contains an imported source; use another dataset name"
         )
-    pool, withdrawn = _pool(context.store, dataset, source, spec)
+    is_of_persons = coarse is None
+    repeated = _repeated_images(context.store, source, spec) if is_of_persons else {}
+    pool, withdrawn = _pool(context.store, dataset, source, spec, repeated)
     draw = sample_identities(pool, settings)
     if not draw:
         raise ConfigurationError(
@@ -95,18 +101,78 @@ def draw_sample(
     )
     drawn = (image for images in draw.values() for image in images)
     ids = [image for image in drawn if image not in withdrawn]
+    elsewhere = _images_of_others(context.store, dataset, spec) if is_of_persons else {}
+
+    def result(number: int, image: StoredEntity, captions: Sequence[StoredEntity]) -> WorkResult:
+        record = image.record(Image)
+        if owner := elsewhere.get(record.sha256):
+            return WorkResult(number, rejection=_repeats(record, [owner, _owner(record)]))
+        return WorkResult(number, _copied(dataset, image, captions, sample, coarse))
 
     def work(images: Sequence[tuple[int, StoredEntity]]) -> list[WorkResult]:
         captions = fetch_children(context.store, [one.id for _, one in images], Role.DESCRIBES)
-        return [
-            WorkResult(number, _copied(dataset, image, captions[image.id], sample, coarse))
-            for number, image in images
-        ]
+        return [result(number, image, captions[image.id]) for number, image in images]
 
     def numbered() -> Iterator[tuple[int, StoredEntity]]:
         yield from sorted((one.seq, one) for one in fetch(context.store, ids).values())
 
-    return run_stream(context, stage, numbered(), work, total=len(ids), fixed=True)
+    refused = [(image.seq, _repeats(record, owners)) for image, record, owners in repeated.values()]
+    comparison = Stage(
+        name=COMPARISON,
+        version=VERSION,
+        dataset=dataset,
+        configuration={"source": source.id, "sample": sample.id},
+        label=f"compare images of {spec.name}",
+    )
+    reports = [quarantine(context, comparison, refused)] if refused else []
+    copied = run_stream(context, stage, numbered(), work, total=len(ids), fixed=True)
+    return (*reports, copied)
+
+
+class _Repeated(NamedTuple):
+    """An image whose bytes several identities have."""
+
+    entity: StoredEntity
+    record: Image
+    owners: list[str]
+
+
+def _repeated_images(store: Store, source: NewEntity, spec: SourceSpec) -> dict[str, _Repeated]:
+    """Return the images of the split whose bytes are those of several identities of the source."""
+    owners: dict[str, set[str]] = defaultdict(set)
+    for entity in _images_of(store, source):
+        record = entity.record(Image)
+        owners[record.sha256].add(_owner(record))
+    return {
+        entity.id: _Repeated(entity, record, sorted(owners[record.sha256]))
+        for entity in _images_of(store, source)
+        for record in [entity.record(Image)]
+        if entity.split == spec.split and len(owners[record.sha256]) > 1
+    }
+
+
+def _images_of(store: Store, source: NewEntity) -> Iterator[StoredEntity]:
+    for entity in find_children(store, source.id, Role.IMPORTED_FROM):
+        if entity.kind == Image.kind:
+            yield entity
+
+
+def _images_of_others(store: Store, dataset: str, spec: SourceSpec) -> dict[str, str]:
+    """Map the digests of images that were drawn from other sources to their identities."""
+    images = (entity.record(Image) for entity in find(store, dataset, Image.kind))
+    return {image.sha256: _owner(image) for image in images if image.source != spec.name}
+
+
+def _owner(image: Image) -> str:
+    return f"{image.source}/{image.identity}"
+
+
+def _repeats(image: Image, owners: Sequence[str]) -> Rejection:
+    detail = (
+        f"image {image.file_path!r} is the same image, byte for byte, under the identities "
+        f"{' and '.join(owners)}; keep it under one of them"
+    )
+    return Rejection.of(COMPARISON, "image_of_several_identities", detail, file=image.file_path)
 
 
 def _copied(
@@ -144,17 +210,23 @@ def _copied(
 
 
 def _pool(
-    store: Store, dataset: str, source: NewEntity, spec: SourceSpec
+    store: Store,
+    dataset: str,
+    source: NewEntity,
+    spec: SourceSpec,
+    without: Container[str],
 ) -> tuple[dict[str, list[str]], set[str]]:
     """Return the ids of the images of the split, by identity, and those withdrawn since.
 
-    Only images imported from this file count: an edited annotation file is another source. Images
-    drawn into `dataset` before they were withdrawn still count, so that the draw stays the same.
-    Images that were not drawn do not change it when they are withdrawn.
+    Only images imported from this file count, except `without`: an edited annotation file is
+    another source. Images drawn into `dataset` before they were withdrawn still count, so that the
+    draw stays the same. Images that were not drawn do not change it when they are withdrawn.
     """
     images: dict[str, list[str]] = defaultdict(list)
     withdrawn: dict[str, str] = {}
     for entity in find_children(store, source.id, Role.IMPORTED_FROM):
+        if entity.id in without:
+            continue
         if entity.split == spec.split and entity.state == "proposed":
             images[str(entity.group)].append(entity.id)
         elif entity.split == spec.split and entity.state == "withdrawn":

@@ -32,7 +32,8 @@ from schemas.cfam import CfamTraining
 from schemas.embedding import CfamEmbedder, EmbedderSpec
 from schemas.errors import ConfigurationError, LoupeError, UsageError
 from schemas.evaluation import EvaluationResult
-from schemas.validation import nearest_hint, placed, read_settings, validated
+from schemas.text_files import read_settings
+from schemas.validation import nearest_hint, placed, validated
 
 _KEYS = "docs/reproduction.md"
 _TRAINED = 250.0

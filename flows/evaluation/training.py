@@ -30,7 +30,8 @@ from schemas.errors import (
     IntegrityError,
     UsageError,
 )
-from schemas.validation import fault_of, nearest_hint, read_settings
+from schemas.text_files import read_settings
+from schemas.validation import fault_of, nearest_hint
 
 if TYPE_CHECKING:
     from retrieval.cfam.network.training import Trained

@@ -28,11 +28,12 @@ from flows.recos.captioning import task_of
 from flows.recos.run import RecosRun, copied_image, images_of_source, originals_of, truths_of
 from schemas.base import digest_of
 from schemas.build import TaskSpec
-from schemas.errors import ConfigurationError
+from schemas.errors import ConfigurationError, FormatError
 from schemas.provenance import Role
 from schemas.records import Image, ImageFacts, Rejection
 from schemas.recos import Selection, TaskDraw
 from schemas.requests import WrittenSignPair
+from schemas.text_files import read_text
 
 # The images of a source in the order in which a task takes them, best first.
 
@@ -60,9 +61,9 @@ def _named(images: Sequence[StoredEntity], names_file: Path) -> OrderedImages:
 
 def _names(path: Path) -> list[str]:
     try:
-        lines = path.read_text(encoding="utf-8-sig").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigurationError(f"the names in {path} cannot be read: {error}") from error
+        lines = read_text(path, "a list of paths", name=f"names {path}").splitlines()
+    except FormatError as error:
+        raise ConfigurationError(str(error)) from error
     names = (line.strip().removeprefix("./") for line in lines)
     return list(dict.fromkeys(name for name in names if name and not name.startswith("#")))
 

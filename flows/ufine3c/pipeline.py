@@ -13,6 +13,7 @@ from flows.ufine3c.faithfulness import check_rewrites
 from flows.ufine3c.forecast import forecast
 from flows.ufine3c.judging import judge_rewrites
 from flows.ufine3c.rewriting import rewrite_captions
+from flows.ufine3c.source_captions import check_source_captions
 from schemas.build import UFine3CBuild
 from schemas.records import Shard
 
@@ -33,6 +34,8 @@ def ufine3c_pipeline() -> PipelineSpec[UFine3CBuild, UFine3CRun]:
         version=lambda build: build.version,
         steps=(
             Step(_draw_samples),
+            Step(_check_captions),
+            Gate("originals", "originals_gate"),
             Step(_rewrite),
             Step(_check),
             Step(_judge),
@@ -53,7 +56,11 @@ def _draw_samples(run: UFine3CRun) -> None:
             source, imported = promote_drawn(run.context, spec, settings)
         else:
             source, imported = import_source(run.context, spec)
-        run.add(imported, draw_sample(run.context, run.dataset, spec, source, settings))
+        run.add(imported, *draw_sample(run.context, run.dataset, spec, source, settings))
+
+
+def _check_captions(run: UFine3CRun) -> None:
+    run.add(check_source_captions(run.context, run.dataset))
 
 
 def _rewrite(run: UFine3CRun) -> None:

@@ -13,7 +13,8 @@ from typing import Any
 
 from schemas.errors import ConfigurationError
 from schemas.profile import Profile
-from schemas.validation import read_toml, validated
+from schemas.text_files import read_toml
+from schemas.validation import validated
 
 _FOLDER = Path(__file__).parent
 _OVERRIDE = "LOUPE_PROFILE__"

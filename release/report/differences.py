@@ -23,7 +23,15 @@ _SHOWN_METADATA = 200
 _OF_ROWS = ("statistics.", "lineage.", "entities_sha256")
 _NOT_OF_ROWS = tuple(
     f"statistics.{one}"
-    for one in ("audits", "choices", "agreement", "unused", "gates", "contrasts.nearest")
+    for one in (
+        "audits",
+        "choices",
+        "agreement",
+        "unused",
+        "gates",
+        "originals",
+        "contrasts.nearest",
+    )
 )
 _TITLES = {
     "added": "Added",

@@ -99,12 +99,12 @@ _COUNTED = {
     *("statistics", "leaks", "terms", "videos", "demonstration", "unreviewed", "entities_sha256"),
 }
 """Fields of the manifest that follow from the rows."""
-_STATED = ("audits", "tracklets", "choices", "agreement", "judges", "unused", "gates")
+_STATED = ("audits", "tracklets", "choices", "agreement", "judges", "unused", "gates", "originals")
 """Statistics that do not."""
 _FAULTS = (
     ("entities_sha256", "entities_differ"),
-    ("statistics.contrasts.repeats.image", "images_repeated"),
-    ("statistics.contrasts.repeats.caption", "captions_repeated"),
+    ("statistics.repeats.image", "images_repeated"),
+    ("statistics.repeats.caption", "captions_repeated"),
     *(
         (f"statistics.{name}", "totals_differ")
         for name in ("images", "captions", "identities", "splits", "tasks", "licences", "contrasts")

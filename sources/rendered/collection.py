@@ -14,12 +14,12 @@ from pydantic import ValidationError
 
 from schemas.base import Record, Sha256, sha256_of
 from schemas.errors import ConfigurationError, UsageError
-from schemas.json_stream import open_annotations
 from schemas.records import Rejection
 from schemas.recos import RenderedTruth
 from schemas.requests import SignPair
 from schemas.retrieval_task import RENDERED_TASKS
 from schemas.taxonomy import RetrievalTask
+from schemas.text_files import open_text
 from sources.annotations import (
     MISSING,
     Field,
@@ -213,7 +213,7 @@ def read_rendered_collection(folder: Path) -> Iterator[CollectionEntry | Rejecti
         FormatError: there is no readable `truths.jsonl`.
     """
     seen: set[str] = set()
-    with open_annotations(folder / TRUTHS_FILE) as file:
+    with open_text(folder / TRUTHS_FILE) as file:
         for line in lines_of(file, _LIMITS.max_record_characters):
             try:
                 yield _read_entry(folder, checked_object(line.parsed(_LIMITS)), seen)

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from pydantic import Field
 
 from schemas.base import Record, Sha256
+from schemas.errors import FormatError
+from schemas.text_files import as_utf8
 from schemas.video import VideoFacts
 from sources.video.reader import (
     VideoProblem,
@@ -132,7 +134,11 @@ def _listed(filesystem: "AbstractFileSystem", path: str) -> Iterator[FoundVideo 
         yield _missing(path).as_problem()
         return
     root, seen = _Root(filesystem, posixpath.dirname(path)), set[str]()
-    lines = list(_lines(filesystem, path))
+    try:
+        lines = list(_lines(filesystem, path))
+    except FormatError as error:
+        yield VideoProblem(file_path=path, reason="unreadable_list", detail=str(error))
+        return
     if not lines:
         yield _no_videos(path)
     for line in lines:
@@ -149,9 +155,9 @@ def _listed(filesystem: "AbstractFileSystem", path: str) -> Iterator[FoundVideo 
 
 def _lines(filesystem: "AbstractFileSystem", path: str) -> Iterator[str]:
     """Yield the entries of a list file. Names that are not UTF-8 are kept and can be opened."""
-    with filesystem.open(path, "r", encoding="utf-8-sig", errors="surrogateescape") as file:
-        for line in file:
-            entry = line.partition(" #")[0].strip()
+    with filesystem.open(path, "rb") as file, as_utf8(file, path) as lines:
+        for line in lines:
+            entry = line.decode("utf-8", "surrogateescape").partition(" #")[0].strip()
             if entry and not entry.startswith("#"):
                 yield entry
 

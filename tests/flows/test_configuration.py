@@ -67,7 +67,7 @@ def test_two_sources_with_the_same_name_are_refused(tmp_path: Path) -> None:
 
 
 def test_an_error_names_the_file_that_cannot_be_read(tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match=r"none\.toml cannot be read: No such file"):
+    with pytest.raises(ConfigurationError, match=r"none\.toml cannot be read: does not exist"):
         load_build(tmp_path / "none.toml", UFine3CBuild)
     with pytest.raises(ConfigurationError, match=r"nor the name of a paper's build \(ccd-coco, "):
         load_build(Path("ufin3c"), UFine3CBuild)

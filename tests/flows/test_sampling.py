@@ -1,5 +1,7 @@
 """Drawing a sample of an imported source into a dataset."""
 
+import json
+import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -15,6 +17,7 @@ from db.entities import (
     parents_of,
     register_agents,
 )
+from db.quarantine import quarantined
 from flows.engine.context import RunContext
 from flows.engine.importing import import_source
 from flows.engine.report import StageReport
@@ -43,7 +46,7 @@ def draw(
     settings = SampleSettings(
         identities=identities, images_per_identity=spec.images_per_identity, seed=seed
     )
-    return draw_sample(run, "built", spec, source, settings)
+    return draw_sample(run, "built", spec, source, settings)[-1]
 
 
 def test_drawn_images_keep_their_captions_and_provenance(
@@ -137,3 +140,34 @@ def test_a_split_without_images_is_an_error(home_run: RunContext, spec: SourceSp
     spec = spec.model_copy(update={"split": "train"})
     with pytest.raises(ConfigurationError, match="no usable image in its 'train' split"):
         draw(home_run, spec, source)
+
+
+def quarantined_files(run: RunContext, dataset: str, reason: str) -> list[str]:
+    return sorted(one.context["file"] for one in quarantined(run.store, dataset, reason))
+
+
+def test_an_image_of_several_identities_is_drawn_for_none(
+    home_run: RunContext, spec: SourceSpec
+) -> None:
+    records = json.loads(spec.annotations.read_text())
+    first, other = records[0], records[-1]
+    assert first["id"] != other["id"]
+    shutil.copy(spec.images / first["file_path"], spec.images / other["file_path"])
+    source, _ = import_source(home_run, spec)
+    draw(home_run, spec, source, identities=9)
+    files = [one.record(Image).file_path for one in find(home_run.store, "built", Image.kind)]
+    assert len(files) == 6
+    left_out = sorted([first["file_path"], other["file_path"]])
+    assert quarantined_files(home_run, "built", "image_of_several_identities") == left_out
+
+
+def test_an_image_that_another_source_gave_is_not_drawn_again(
+    home_run: RunContext, spec: SourceSpec
+) -> None:
+    for name in ("people", "again"):
+        one = spec.model_copy(update={"name": name})
+        source, _ = import_source(home_run, one)
+        draw(home_run, one, source, identities=9)
+    images = [one.record(Image) for one in find(home_run.store, "built", Image.kind)]
+    assert {image.source for image in images} == {"people"}
+    assert len(quarantined_files(home_run, "built", "image_of_several_identities")) == 8

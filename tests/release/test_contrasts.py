@@ -214,22 +214,19 @@ def test_repeated_images_and_captions_are_stated(tmp_path: Path) -> None:
     shared: dict[str, Any] = {"sha256": sha256_of(picture(1000)), "file_path": "val/shared"}
     refine(world, contrast(world, second.anchor, 80, 0, **shared), OPENVERSE, "shared")
     built = build(made, tmp_path)
-    found = built.manifest.statistics.contrasts
-    assert found is not None
-    assert (found.repeats.images, found.repeats.captions) == (2, 2)
+    repeats = built.manifest.statistics.repeats
+    assert (repeats.images, repeats.captions) == (2, 2)
     rows = {row["file_path"]: row for row in rows_of(built.folder)}
-    (pair,), (captioned,) = found.repeats.image_pairs, found.repeats.caption_pairs
+    (pair,), (captioned,) = repeats.image_pairs, repeats.caption_pairs
     anchors = [rows[one]["contrast"]["anchor"] for one in pair]
     assert len(set(anchors)) == 2
     assert all(rows[one]["contrast"] is None for one in captioned)
     assert verify_release(built.folder).problems == []
     card = (built.folder / "README.md").read_text(encoding="utf-8")
     limits = card.split("## Known limits")[1]
-    assert (
-        f"- 2 images are byte-identical to another image of the release, such as `{pair[0]}`"
-        in limits
-    )
-    assert "- 2 captions are identical to a caption of another image" in limits
+    assert "- 2 images are the same image, byte for byte, as one of another row" in limits
+    assert f"such as `{pair[0]}`" in limits
+    assert "- 2 captions are the same text as a caption of another image" in limits
 
 
 def test_the_card_states_review_only_if_people_decided(released: BuiltRelease) -> None:

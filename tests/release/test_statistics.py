@@ -1,11 +1,13 @@
 import statistics
 from collections import Counter
+from contextlib import closing
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from release.rows import natural_key
-from release.statistics import SHOWN, Repeats, distribution, words_of
+from release.scratch import SHOWN, Scratch
+from release.statistics import distribution, words_of
 from schemas.release import RepeatStatistics
 
 BUSY_MACHINE = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -49,10 +51,21 @@ IMAGES = st.lists(
 
 
 def count_repeats(images: list[tuple[str, list[str]]]) -> RepeatStatistics:
-    repeats = Repeats()
-    for number, (sha256, captions) in enumerate(images):
-        repeats.add(f"images/{number}.jpg", sha256, captions)
-    return repeats.result()
+    """The repeats of images that are an identity each."""
+    with closing(Scratch()) as scratch:
+        for number, (sha256, captions) in enumerate(images):
+            scratch.add_repeatable(number, f"images/{number}.jpg", sha256, captions)
+        return scratch.repeats()
+
+
+def test_what_one_identity_repeats_is_no_tie() -> None:
+    with closing(Scratch()) as scratch:
+        for number, identity in enumerate((7, 7, 8)):
+            scratch.add_repeatable(
+                identity, f"{number}.jpg", "a", ["A cat."] if identity == 7 else []
+            )
+        repeats = scratch.repeats()
+    assert (repeats.images, repeats.captions) == (3, 0)
 
 
 @given(IMAGES)

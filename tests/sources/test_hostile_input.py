@@ -102,10 +102,10 @@ def test_a_bad_record_is_reported_and_the_others_are_read(
         ),
         (
             "captions not in a list",
-            {"captions": "A person."},
+            {"captions": 5},
             nothing,
             "wrong_type",
-            'captions has the wrong type: got "A person.", wanted a list of captions',
+            "captions has the wrong type: got 5, wanted a text or a list of texts",
         ),
         (
             "wrong type of path",

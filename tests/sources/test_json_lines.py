@@ -68,8 +68,12 @@ def test_a_file_of_another_format_is_refused(subtests: pytest.Subtests, tmp_path
         ("", "is empty; expected an annotation file"),
         ("\n \n", "is not a json-lines file: it has no records"),
         ("[\n" + LINE + "\n]", "line 1, its first, is not a JSON object"),
+        ("file;words\n1.jpg;A cat.\n", "its first line, .* is neither a JSON object with"),
         ("\n{\n", "line 2, its first, is not a JSON object"),
-        ('{"id": 1}', "is not a JSON object with one of the fields captions, file_name"),
+        (
+            '{"id": 1}',
+            "is not a JSON object with the fields file_name and captions or caption or text",
+        ),
     ]
     for text, message in cases:
         with (
@@ -77,3 +81,32 @@ def test_a_file_of_another_format_is_refused(subtests: pytest.Subtests, tmp_path
             pytest.raises(FormatError, match=message),
         ):
             read(tmp_path, text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"file_name": "0.jpg", "text": "A cat.", "split": "validation"}',
+        '{"file_name": "0.jpg", "caption": "A cat.", "split": "dev"}',
+        '{"file_name": "0.jpg", "captions": "A cat.", "split": " Valid "}',
+        '{"file_name": "0.jpg", "captions": ["A cat."], "split": "val"}',
+        "file_name,text,split\n0.jpg,A cat.,validation\n",
+        'sep=;\r\nFile_Name;Caption;Split\r\n0.jpg;"A cat.";val\r\n',
+        "file_name\ttext\tsplit\n0.jpg\tA cat.\tval\n",
+    ],
+)
+def test_the_metadata_of_an_image_folder_is_read(tmp_path: Path, text: str) -> None:
+    (row,) = read(tmp_path, text)
+    assert isinstance(row, SourceRow)
+    assert (row.file_path, row.captions, row.split) == ("0.jpg", ("A cat.",), "val")
+
+
+def test_a_caption_with_an_unquoted_comma_is_rejected_and_not_cut(tmp_path: Path) -> None:
+    bad, good = read(tmp_path, "file_name,text\n0.jpg,A red coat, blue jeans.\n1.jpg,A cat.\n")
+    assert isinstance(bad, BadRow)
+    assert isinstance(good, SourceRow)
+    assert (bad.scope, bad.reason) == ("record", "malformed_csv")
+    assert bad.detail == (
+        "line 2 has 3 cells, wanted 2: file_name, text; a text that contains ',' must be in "
+        "double quotes"
+    )

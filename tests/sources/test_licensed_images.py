@@ -119,7 +119,9 @@ def test_every_line_of_a_table_is_accounted_for(
         return '"' + text.replace('"', '""') + '"'
 
     table = "".join(",".join(map(quoted, row)) + "\n" for row in cells)
-    rows = read(tmp_path_factory.mktemp("any") / "a.csv", f"file_name,licence,name\n{table}")
+    path = tmp_path_factory.mktemp("any") / "a.csv"
+    path.write_text(f"file_name,licence,name\n{table}", encoding="utf-8", newline="")
+    rows = list(importer_for("licensed-images").rows(path))
     assert len(rows) == sum(any(cell.strip() for cell in row) for row in cells)
     for row in rows:
         row.model_dump_json().encode("utf-8")

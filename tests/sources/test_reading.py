@@ -5,8 +5,8 @@ import pytest
 
 from schemas.base import Split
 from schemas.errors import FormatError
-from sources.importer import identities_in_two_splits, importer_for, read_source
-from sources.records import SourceRow
+from sources.importer import Survey, importer_for, read_source
+from sources.records import BadRow, ReadOptions, SourceRow
 
 
 def row(identity: str, split: Split) -> SourceRow:
@@ -22,14 +22,14 @@ def row(identity: str, split: Split) -> SourceRow:
 
 def test_identities_in_two_splits_are_returned_with_their_splits() -> None:
     rows = [row("1", "train"), row("2", "test"), row("1", "val"), row("2", "test")]
-    assert identities_in_two_splits(rows) == {"1": ("train", "val")}
-    assert identities_in_two_splits([*rows, row("1", "test")]) == {"1": ("test", "train", "val")}
-    assert identities_in_two_splits([]) == {}
+    assert Survey("a", rows).torn == {"1": ("train", "val")}
+    assert Survey("a", [*rows, row("1", "test")]).torn == {"1": ("test", "train", "val")}
+    assert Survey("a", []).torn == {}
 
 
 def test_identities_in_two_splits_are_found_across_batches() -> None:
     rows = [row(str(index), "train") for index in range(5_001)]
-    assert identities_in_two_splits([*rows, row("3", "test")]) == {"3": ("test", "train")}
+    assert Survey("a", [*rows, row("3", "test")]).torn == {"3": ("test", "train")}
 
 
 def test_a_file_of_another_format_is_refused_before_the_first_row(tmp_path: Path) -> None:
@@ -45,3 +45,53 @@ def test_a_rejected_record_does_not_put_an_identity_into_two_splits(tmp_path: Pa
     path.write_text(json.dumps([good, good | {"split": "test", "captions": [""]}]))
     rows = list(read_source(importer_for("cuhk-pedes"), path))
     assert [r.identity for r in rows if isinstance(r, SourceRow)] == ["1"]
+
+
+def write(folder: Path, *records: dict[str, object]) -> Path:
+    path = folder / "caption_all.json"
+    path.write_text(json.dumps(records))
+    return path
+
+
+def unsplit(number: int) -> dict[str, object]:
+    return {"id": number, "file_path": f"{number}.jpg", "captions": [f"Person {number}."]}
+
+
+def test_a_file_of_one_defect_is_refused_as_a_whole(tmp_path: Path) -> None:
+    bad = [{"id": one, "split": "train", "file_path": f"{one}.jpg"} for one in range(3)]
+    message = "none of its 3 records can be used, for the same reason; the first: captions is miss"
+    with pytest.raises(FormatError, match=message):
+        read_source(importer_for("icfg-pedes"), write(tmp_path, *bad))
+    good = bad[0] | {"captions": ["A man."]}
+    rows = list(read_source(importer_for("icfg-pedes"), write(tmp_path, *bad[1:], good)))
+    assert [isinstance(row, SourceRow) for row in rows] == [False, False, True]
+
+
+def test_a_file_without_splits_names_the_one_that_has_them(tmp_path: Path) -> None:
+    path = write(tmp_path, unsplit(1), unsplit(2))
+    message = "wanted one of train, val, test; use reid_raw.json, which has them, or state one"
+    with pytest.raises(FormatError, match=message):
+        read_source(importer_for("cuhk-pedes"), path, ReadOptions(split="test"))
+
+
+def test_a_stated_split_is_that_of_a_whole_file_only(tmp_path: Path) -> None:
+    options = ReadOptions(split="train", is_split_stated=True)
+    importer = importer_for("cuhk-pedes")
+    rows = list(read_source(importer, write(tmp_path, unsplit(1), unsplit(2)), options))
+    assert [row.split for row in rows if isinstance(row, SourceRow)] == ["train", "train"]
+    mixed = write(tmp_path, unsplit(1), unsplit(2) | {"split": "test"})
+    bad, good = read_source(importer, mixed, options)
+    assert isinstance(bad, BadRow)
+    assert bad.detail == "split is missing, wanted one of train, val, test"
+    assert isinstance(good, SourceRow)
+
+
+def test_a_file_under_several_identities_is_none_of_theirs(tmp_path: Path) -> None:
+    records = [unsplit(one) | {"split": "test"} for one in (1, 2, 3)]
+    path = write(tmp_path, records[0], records[1] | {"file_path": "1.jpg"}, records[2])
+    first, second, other = read_source(importer_for("cuhk-pedes"), path)
+    assert isinstance(other, SourceRow)
+    for bad in (first, second):
+        assert isinstance(bad, BadRow)
+        assert bad.reason == "image_of_several_identities"
+        assert "image '1.jpg' is under the identities 1 and 2" in bad.detail

@@ -117,9 +117,11 @@ def test_an_empty_folder_or_list_is_a_problem(tmp_path: Path) -> None:
     assert problems(tmp_path / "list.txt") == [(str(tmp_path / "list.txt"), "no_videos")]
 
 
-def test_each_line_of_a_list_in_utf_16_is_a_problem(street: Path) -> None:
+def test_a_list_in_utf_16_is_read_and_one_that_is_no_text_is_a_problem(street: Path) -> None:
     (street / "list.txt").write_text("a.AVI\nb.mp4\n", encoding="utf-16")
-    assert [reason for _, reason in problems(street / "list.txt")] == ["unreadable_video"] * 3
+    assert found(street / "list.txt") == ["a.AVI", "b.mp4"]
+    (street / "list.txt").write_bytes(b"PK\x03\x04")
+    assert [reason for _, reason in problems(street / "list.txt")] == ["unreadable_list"]
 
 
 def test_an_inspected_video_has_the_digest_of_its_bytes(tmp_path: Path) -> None:

@@ -1,0 +1,79 @@
+"""Tables of texts, as spreadsheets save them: CSV with any of the usual delimiters."""
+
+import csv
+import io
+from collections.abc import Callable, Iterator
+from collections.abc import Set as AbstractSet
+from typing import BinaryIO, Final
+
+from schemas.json_stream import Element
+
+IsOurs = Callable[[AbstractSet[str]], bool]
+"""Whether the names of fields are those of a format."""
+_DELIMITERS: Final = ",;\t|"
+_STATED: Final = "sep="
+"""Begins a first line in which Excel states the delimiter."""
+
+
+class TableBreak(Exception):  # noqa: N818 - a place in a file, turned into a record by its reader
+    """Where a file stops being a readable table, or a line with cells of no column."""
+
+    def __init__(self, what: str, line: int, index: int, *, ends: bool) -> None:
+        super().__init__(what)
+        self.what = what
+        self.line = line
+        self.index = index
+        self.ends = ends
+
+
+class Table:
+    """A table with names of columns in its first line (lower case), and texts below."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._text = io.TextIOWrapper(file, "utf-8", "surrogateescape", newline="")
+        self.first = self._text.readline()
+        self._delimiters = _DELIMITERS
+        if self.first.casefold().startswith(_STATED):
+            self._delimiters = self.first[len(_STATED) :].strip("\r\n")[:1] or _DELIMITERS
+            self.first = self._text.readline()
+
+    def close(self) -> None:
+        """Leave the file, which stays open."""
+        self._text.detach()
+
+    def rows(self, is_ours: IsOurs) -> Iterator[Element | TableBreak] | None:
+        """Return the rows as texts by column, or None if the first line has other columns."""
+        for delimiter in self._delimiters:
+            header = _cells(self.first, delimiter)
+            if is_ours(frozenset(header)):
+                return self._rows(header, delimiter)
+        return None
+
+    def _rows(self, header: list[str], delimiter: str) -> Iterator[Element | TableBreak]:
+        reader = csv.reader(self._text, delimiter=delimiter, strict=True)
+        index, before = 0, 2 if self._delimiters != _DELIMITERS else 1
+        try:
+            for cells in reader:
+                if not any(cell.strip() for cell in cells):
+                    continue
+                if any(cell.strip() for cell in cells[len(header) :]):
+                    what = f"has {len(cells)} cells, wanted {len(header)}: {', '.join(header)}"
+                    quotes = f"a text that contains {delimiter!r} must be in double quotes"
+                    line = before + reader.line_num
+                    yield TableBreak(f"{what}; {quotes}", line, index, ends=False)
+                else:
+                    yield Element("", index, dict(zip(header, cells, strict=False)))
+                index += 1
+        except csv.Error as fault:
+            yield TableBreak(str(fault), before + reader.line_num, index, ends=True)
+
+
+def _cells(line: str, delimiter: str) -> list[str]:
+    """Return the names of columns in a line; none if it is not one of a table, or repeats one."""
+    try:
+        cells = next(csv.reader([line], delimiter=delimiter, strict=True), [])
+    except csv.Error:
+        return []
+    names = [cell.strip().casefold() for cell in cells]
+    named = [name for name in names if name]
+    return names if len(set(named)) == len(named) else []
