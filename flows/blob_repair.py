@@ -32,8 +32,9 @@ from schemas.provenance import Role
 from schemas.records import Image, Picture
 from schemas.video import Observation, StageSettings, Track
 from sources.images import InspectedImage, inspect_image
-from sources.video.finding import video_digest
+from sources.video.finding import FoundVideo, find_videos, video_digest
 from sources.video.reader import VideoRefusedError, open_video
+from sources.video.sequence import is_pattern
 
 _PAGE = 2000
 _ROUNDS = 3
@@ -141,9 +142,9 @@ class _Sources:
                     frames = seen.setdefault((track.video, track.video_sha256), defaultdict(list))
                     frames[one.frame].append((blob, one))
         videos = {path for path, _ in seen}
-        files = list(_files_below((*self._folders, *self._drawn), videos))
+        files = list(_videos_below((*self._folders, *self._drawn), videos))
         for (path, digest), frames in seen.items():
-            for url in (str(file) for found, file in files if found == path):
+            for url in (file for found, file in files if found == path):
                 with suppress(VideoRefusedError):
                     if video_digest(url, path)[0] == digest:
                         yield from _crops(url, path, frames)
@@ -208,6 +209,17 @@ def _crops(
                 yield blob, (crop.data, f"frame {frame.number} of {url}")
             if frame.number >= last:
                 return
+
+
+def _videos_below(roots: Sequence[Path], paths: set[str]) -> Iterator[tuple[str, str]]:
+    """Yield (path, URL) for each video below `roots` whose path ends with one of `paths`."""
+    yield from ((path, str(file)) for path, file in _files_below(roots, paths))
+    patterns = [path for path in paths if is_pattern(path)]
+    for root in roots if patterns else ():
+        for found in find_videos(root):
+            for path in patterns:
+                if isinstance(found, FoundVideo) and found.url.endswith(f"/{path}"):
+                    yield path, found.url
 
 
 def _files_below(roots: Iterable[Path], paths: Iterable[str]) -> Iterator[tuple[str, Path]]:

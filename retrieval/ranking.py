@@ -326,6 +326,8 @@ def resampled(
 
 RECALLS = (1, 5, 10)
 """The k of R@k; where k is larger than the gallery, all queries with a match have found it."""
+JUNK = -1
+"""The identity of gallery items that are left out."""
 _MEMORY_MIB = 256
 
 _MOST_QUERIES = 1024  # of a block: more do not make the product any faster
@@ -411,8 +413,9 @@ def score_retrieval(
 ) -> RetrievalScores:
     """The scores of finding the gallery items of each query's identity.
 
-    Any number of items may have a query's identity; each is a match. For the other direction,
-    exchange queries and gallery.
+    Any number of items may have a query's identity; each is a match. Gallery items of the identity
+    -1 are junk, as in Market-1501: they are left out. For the other direction, exchange queries and
+    gallery.
 
     Args:
         queries: floats of shape (n, d), of any length and precision; read block by block, so a
@@ -431,7 +434,11 @@ def score_retrieval(
         raise UsageError(f"memory must be at least 1 MiB; got {memory_mib}")
     asked = checked_shape(queries, names[0])
     ids = checked_ids(query_ids, len(asked), names[2])
-    sorted_gallery = _Gallery.of(unit_rows(gallery, names[1]), gallery_ids, names[3])
+    rows = unit_rows(gallery, names[1])
+    known = checked_ids(gallery_ids, len(rows), names[3])
+    if (is_junk := known == JUNK).any():
+        rows, known = rows[~is_junk], known[~is_junk]
+    sorted_gallery = _Gallery.of(rows, known)
     check_same_space(asked, sorted_gallery.rows, (names[0], names[1]))
     firsts, counts = sorted_gallery.matches_of(ids)
     if not counts.any():
@@ -468,11 +475,10 @@ class _Gallery(NamedTuple):
     total: Floats
 
     @classmethod
-    def of(cls, rows: FloatRows, ids: ArrayLike, name: str) -> "_Gallery":
-        given = checked_ids(ids, len(rows), name)
-        order = np.argsort(given, kind="stable")
+    def of(cls, rows: FloatRows, ids: Ids) -> "_Gallery":
+        order = np.argsort(ids, kind="stable")
         total = rows.sum(axis=0, dtype=np.float64)
-        return cls(rows[order], given[order], np.argsort(order), total)
+        return cls(rows[order], ids[order], np.argsort(order), total)
 
     def matches_of(self, ids: Ids) -> tuple[Ids, Ids]:
         """The positions of the first matches of `ids`, and the numbers of matches."""

@@ -68,10 +68,11 @@ def _listed(value: object) -> object:
 class VideoSourceSpec(Record):
     """A collection of videos, and their terms of use.
 
-    `videos` are files, folders, patterns such as `street/*.mp4`, lists (`.txt`, one address a line)
-    or addresses that fsspec reads. The licence is required, because a collection of videos has no
-    other metadata. `every_nth_frame` overrides that of the profile; `correction` and `permitted_by`
-    are as for other sources.
+    `videos` are files, folders, patterns such as `street/*.mp4`, image sequences (`img1/%06d.jpg`,
+    or their folder), lists (`.txt`, one address a line) or addresses that fsspec reads. The licence
+    is required, because a collection of videos has no other metadata. `every_nth_frame` overrides
+    that of the profile, `frame_rate` that of the videos; `correction` and `permitted_by` are as for
+    other sources.
     """
 
     name: DatasetName
@@ -86,6 +87,7 @@ class VideoSourceSpec(Record):
     correction: str | None = Field(default=None, pattern=r"\S")
     permitted_by: str | None = Field(default=None, pattern=r"\S")
     every_nth_frame: int | None = Field(default=None, ge=1)
+    frame_rate: float | None = Field(default=None, gt=0, allow_inf_nan=False)
 
 
 class Build(Record):

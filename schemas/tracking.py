@@ -106,12 +106,14 @@ class TrackingSettings(Record):
     """Detector, association, and the sampling of frames.
 
     `observations` is the number of frames that are kept of a track before the filter selects among
-    them; a checkpoint is made every `checkpoint_frames` frames.
+    them; a checkpoint is made every `checkpoint_frames` frames. `frame_rate` replaces the rate and
+    the times that videos state.
     """
 
     detector: DetectorSpec = Field(default_factory=_best_installed_detector)
     association: AssociationSettings = AssociationSettings()
     every_nth_frame: int = Field(default=1, ge=1)
+    frame_rate: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     observations: int = Field(default=24, ge=2)
     checkpoint_frames: int = Field(default=500, ge=1)
 

@@ -11,7 +11,8 @@ from schemas.records import Picture
 class VideoFacts(Record):
     """Metadata from the container of a video. Width and height are those of the upright image.
 
-    `frame_rate` is the mean number of frames a second; `frame_count` is the number that the
+    `frame_rate` is the mean number of frames a second, assumed if `has_stated_rate` is False;
+    `frame_count` is the number that the
     container states, None if it states none. `rotation_degrees` is the clockwise rotation that
     makes the stored image upright: 0, 90, 180 or 270.
     """
@@ -19,6 +20,7 @@ class VideoFacts(Record):
     width_px: int = Field(gt=0)
     height_px: int = Field(gt=0)
     frame_rate: float = Field(gt=0)
+    has_stated_rate: bool = True
     frame_count: int | None = Field(default=None, ge=0)
     duration_seconds: float | None = Field(default=None, ge=0)
     codec: str

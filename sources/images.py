@@ -181,6 +181,12 @@ def read_orientation(block: bytes) -> int:
     return UPRIGHT
 
 
+def turned_upright(picture: Image.Image, orientation: int) -> Image.Image:
+    """Return a copy of the image, turned upright."""
+    turn = _UPRIGHT_BY_ORIENTATION.get(orientation)
+    return picture.copy() if turn is None else picture.transpose(turn)
+
+
 def encoded_upright(
     picture: Image.Image, orientation: int, *, lossy: bool = False
 ) -> tuple[bytes, tuple[int, int]]:
@@ -191,7 +197,6 @@ def encoded_upright(
     Raises:
         ImageRefusedError: it cannot be encoded.
     """
-    turn = _UPRIGHT_BY_ORIENTATION.get(orientation)
     kept = {
         key: picture.info[key] for key in ("icc_profile", "transparency") if key in picture.info
     }
@@ -200,7 +205,7 @@ def encoded_upright(
         options |= {"lossless": False, "quality": 95}
     encoded = io.BytesIO()
     try:
-        upright = picture.copy() if turn is None else picture.transpose(turn)
+        upright = turned_upright(picture, orientation)
         upright.info = {}
         upright.save(encoded, str(picture.format), **options)
     except DECODER_FAULTS as fault:

@@ -3,7 +3,8 @@
 A line is `frame, id, left, top, width, height, conf` and further fields (which are ignored),
 separated by commas, spaces or both. Frames count from 1 and may come in any order. An id of -1
 means no known person. A `conf` that is missing or -1 is unknown, and taken as 1; in ground truth it
-is a flag: 1, or 0 for boxes to be ignored.
+is a flag: 1, or 0 for boxes to be ignored. Detectors with scores of their own (DPM and ACF, as in
+MOTChallenge's public detections, or percent) write them as `conf`: they are kept as they are.
 """
 
 import math
@@ -27,6 +28,7 @@ _LEAST_COLUMNS = 6
 _MOST_FRAMES = 2**53  # larger integers are not distinct as floats
 _MOST_PX = 1e6
 _NOT_KNOWN = -1.0
+_ROUNDING = 1e-6
 
 
 class BadLine(NamedTuple):
@@ -43,13 +45,18 @@ class Boxes(NamedTuple):
         frames: (n,) int64, from 1.
         numbers: (n,) int64, the id column.
         boxes_tlwh: (n, 4) float64: left, top, width, height.
-        scores: (n,) float64 in [0, 1].
+        scores: (n,) float64: in [0, 1], or on a scale of the detector's own.
     """
 
     frames: NDArray[np.int64]
     numbers: NDArray[np.int64]
     boxes_tlwh: NDArray[np.float64]
     scores: NDArray[np.float64]
+
+    @property
+    def are_shares(self) -> bool:
+        """Whether all scores are in [0, 1]."""
+        return bool(((self.scores >= 0) & (self.scores <= 1)).all())
 
     def by_frame(self) -> Iterator[tuple[int, "Boxes"]]:
         """Yield each frame with boxes, in increasing order, and its boxes."""
@@ -74,7 +81,8 @@ def read_boxes(path: Path) -> tuple[Boxes, list[BadLine]]:
     A line that repeats an earlier one (frame, id, box) is left out. An empty file has no boxes.
 
     Raises:
-        FormatError: the file cannot be read, or none of its lines is of this format.
+        FormatError: the file cannot be read, none of its lines is of this format, or its boxes are
+            shares of the image instead of pixels.
     """
     rows: list[tuple[float, ...]] = []
     bad: list[BadLine] = []
@@ -90,7 +98,13 @@ def read_boxes(path: Path) -> tuple[Boxes, list[BadLine]]:
             rows.append(row)
     if bad and not rows:
         raise FormatError(f"{path} is not a MOTChallenge file; {bad[0].detail}")
-    return _boxes(rows), bad
+    boxes = _boxes(rows)
+    if rows and (boxes.boxes_tlwh <= 1).all():
+        raise FormatError(
+            f"the boxes of {path} are shares of the image (no side is above 1); they must be "
+            f"pixels: multiply left and width by the width of the frames, top and height by theirs"
+        )
+    return boxes, bad
 
 
 def write_results(path: Path, results: Iterable[Result]) -> None:
@@ -144,9 +158,6 @@ def _parsed(text: str) -> tuple[float, ...]:
     for name, value in (("width", width), ("height", height)):
         _want(0 < value <= _MOST_PX, name, value, f"pixels above 0, {_MOST_PX:,.0f} at most")
     score = values[_LEAST_COLUMNS] if len(values) > _LEAST_COLUMNS else _NOT_KNOWN
-    if score == _NOT_KNOWN:
-        score = 1.0
-    _want(0 <= score <= 1, "conf", score, "a share of 1, or -1 where it is not known")
     return (frame, number, left, top, width, height, score)
 
 
@@ -169,4 +180,16 @@ def _boxes(rows: list[tuple[float, ...]]) -> Boxes:
     table: NDArray[Any] = np.array(rows, np.float64).reshape(-1, len(_COLUMNS))
     table = table[np.argsort(table[:, 0], kind="stable")]
     whole = table[:, :2].astype(np.int64)
-    return Boxes(whole[:, 0], whole[:, 1], table[:, 2:6], table[:, 6])
+    return Boxes(whole[:, 0], whole[:, 1], table[:, 2:6], _known(table[:, 6]))
+
+
+def _known(scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the scores with the best one, at least 1, where -1 says that none is known.
+
+    Among other scores below 0, -1 is one of them. A share computed as 1.0000001 is 1.
+    """
+    scores = np.where((scores > 1) & (scores < 1 + _ROUNDING), 1, scores)
+    unknown = scores == _NOT_KNOWN
+    if (scores[~unknown] < 0).any():
+        return scores
+    return np.where(unknown, scores.max(initial=1), scores)

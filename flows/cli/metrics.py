@@ -40,7 +40,7 @@ def metrics(
         queries: Embeddings of the queries, .npy of shape (n, d).
         gallery: Embeddings of the gallery, .npy of shape (m, d).
         query_ids: Integer identity of each query, .npy.
-        gallery_ids: Integer identity of each gallery item, .npy.
+        gallery_ids: Integer identity of each gallery item, .npy; items with -1 are left out.
         intervals: Also print 95 % confidence intervals (bootstrap over identities).
         memory_mib: Working memory in MiB, in addition to the embeddings.
     """
@@ -83,6 +83,7 @@ def metrics(
         "queries": scores.queries,
         "unmatched": scores.unmatched,
         "gallery": scores.gallery,
+        "junk": len(second) - scores.gallery,
         "seconds": round(seconds, 3),
     }
     document = {

@@ -1,5 +1,6 @@
 """`loupe track`: follow people from frame to frame."""
 
+import math
 from pathlib import Path
 
 from flows.cli.options import ProfileOption, chosen_profile
@@ -11,11 +12,12 @@ _USUAL_FRAME_RATE = 30.0
 
 
 def track(
-    video: Path | None = None,
+    video: str | None = None,
     *,
     out_: Path,
     detections: Path | None = None,
     frame_rate: float | None = None,
+    score_threshold: float | None = None,
     profile: ProfileOption = None,
 ) -> Answer:
     """Track people in a video or in given detections.
@@ -25,23 +27,32 @@ def track(
     input could not be used and was skipped.
 
     Args:
-        video: A video, unless --detections is given.
+        video: A video file, the folder or pattern (img1/%06d.jpg) of an image sequence, or a URL.
         out_: Output folder.
         detections: MOTChallenge file: frame, id (ignored), left, top, width, height, conf.
-        frame_rate: Frames per second of --detections (default: 30).
+        frame_rate: Frames per second (default: the video's; with --detections 30).
+        score_threshold: Use only --detections with a higher conf.
     """
     from flows.engine.report import console_progress
     from flows.ufine6926.video_tracks import track_detections, track_video
 
+    if frame_rate is not None and not 0 < frame_rate < math.inf:
+        raise UsageError(f"a frame rate must be a number above 0; got {frame_rate!r}")
     if detections is not None and video is None:
         association = chosen_profile(profile).tracking.association
         rate = _USUAL_FRAME_RATE if frame_rate is None else frame_rate
-        tracked = track_detections(detections, out_, association, rate)
+        tracked = track_detections(detections, out_, association, rate, score_threshold)
         bad = tracked.bad_lines
         for line in first([one.detail for one in bad], _SHOWN_LINES, "and {:,} more lines"):
             note(line)
         if bad:
             note(f"lines that could not be used: {len(bad):,}")
+        if tracked.score_range and score_threshold is None:
+            least, most = tracked.score_range
+            note(
+                f"the scores of {detections.name} run from {least:g} to {most:g}, beyond 0 to 1: "
+                f"all boxes count as certain; --score-threshold X uses only those above X"
+            )
         sentence = (
             f"{tracked.people:,} people in {tracked.boxes:,} boxes, of {tracked.detections:,} "
             f"detections in {tracked.frames:,} frames: {tracked.result}"
@@ -49,15 +60,21 @@ def track(
         return Answer(tracked.as_json(), [sentence], failed=bool(bad))
     if video is None or detections is not None:
         raise UsageError("give either a video or --detections")
+    if score_threshold is not None:
+        raise UsageError("--score-threshold is only for --detections; a profile has the detector's")
+    chosen = chosen_profile(profile)
     if frame_rate is not None:
-        raise UsageError("--frame-rate is only for --detections; a video has its own")
-    tracks = track_video(video, out_, chosen_profile(profile), console_progress(err))
+        tracking = chosen.tracking.model_copy(update={"frame_rate": frame_rate})
+        chosen = chosen.model_copy(update={"tracking": tracking})
+    tracks = track_video(video, out_, chosen, console_progress(err))
     counts = f"{tracks.tracklets:,} tracklets, of {tracks.tracks:,} tracks"
     lines = [f"{counts} in {tracks.frames:,} frames: {tracks.folder}"]
-    rejected = tracks.rejected.most_common()
-    lines += [f"  {count:,} tracks were rejected: {reason}" for reason, count in rejected]
+    if tracks.rejected:
+        lines.append(f"  {len(tracks.rejected):,} tracks were rejected:")
+    rest = "and {:,} more, in tracklets.json"
+    lines += [f"  {line}" for line in first(tracks.rejected, _SHOWN_LINES, rest)]
     if tracks.unseen:
         lines.append(f"  {tracks.unseen:,} tracks never had a box inside the frame")
-    if tracks.problem:
-        note(tracks.problem)
+    for line in filter(None, (tracks.notice, tracks.problem)):
+        note(line)
     return Answer(tracks.as_json(), lines, failed=bool(tracks.problem))

@@ -109,7 +109,7 @@ def _track(run: UFine6926Run) -> None:
     for spec in run.build.sources:
         source, imported = import_videos(context, spec)
         run.add(imported, take_videos(context, dataset, source))
-        plan = plan_tracking(context, dataset, tracking, spec.every_nth_frame)
+        plan = plan_tracking(context, dataset, tracking, spec.every_nth_frame, spec.frame_rate)
         run.add(track_videos(context, dataset, spec, plan, run.make_detector))
         run.plans[spec.name] = plan
     if not count_entities(run.store, dataset, Video.kind):

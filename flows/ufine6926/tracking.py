@@ -212,9 +212,13 @@ TrackingPlan = StagePlan[TrackingSettings]
 
 
 def plan_tracking(
-    context: RunContext, dataset: str, settings: TrackingSettings, every_nth_frame: int | None
+    context: RunContext,
+    dataset: str,
+    settings: TrackingSettings,
+    every_nth_frame: int | None = None,
+    frame_rate: float | None = None,
 ) -> TrackingPlan:
-    """Return the plan for the profile's settings; `every_nth_frame` is that of the source.
+    """Return the plan for the profile's settings; `every_nth_frame`, `frame_rate`: of the source.
 
     The checkpoint interval, the location of the detector's weights and the device change no track
     and are not part of the plan; the digest of the weights is.
@@ -225,6 +229,8 @@ def plan_tracking(
     settings = settings.model_copy(update={"detector": pinned_detector(settings.detector)})
     if every_nth_frame is not None:
         settings = settings.model_copy(update={"every_nth_frame": every_nth_frame})
+    if frame_rate is not None:
+        settings = settings.model_copy(update={"frame_rate": frame_rate})
     values = settings.model_dump(mode="json", exclude={"checkpoint_frames", "detector"})
     # paths and devices do not affect what is found
     values["detector"] = settings.detector.model_dump(mode="json", exclude={"checkpoint", "device"})
@@ -328,11 +334,11 @@ class _Tracking:
     def _followed(self, entity: StoredEntity, video: Video, url: str) -> WorkResult:
         """Follow a video from where an earlier run stopped."""
         settings, store = self.plan.settings, self.context.store
-        rate = video.facts.frame_rate / settings.every_nth_frame
         with (
-            open_video(url, file_path=video.file_path) as reader,
+            open_video(url, file_path=video.file_path, frame_rate=settings.frame_rate) as reader,
             self._detector() as detector,
         ):
+            rate = reader.facts.frame_rate / settings.every_nth_frame
             tracker = PersonTracker(detector, settings.association, rate)
             origin = TrackOrigin(video.source, video.file_path, video.sha256, str(tracker.ref))
             put = self.context.blobs.put

@@ -12,8 +12,14 @@ from schemas.build import VideoSourceSpec
 from schemas.provenance import Role
 from schemas.records import Source
 from schemas.video import Video
-from sources.video.finding import FoundVideo, find_all_videos, inspect_video
-from sources.video.reader import VideoProblem, VideoRefusedError, reaching
+from sources.video.finding import FoundVideo, find_all_videos, inspect_video, unknown_rate
+from sources.video.reader import (
+    VideoProblem,
+    VideoRefusedError,
+    files_of,
+    located,
+    reaching,
+)
 
 STAGE = "import_videos"
 _TAKE_STAGE = "take_videos"
@@ -60,6 +66,8 @@ def import_videos(context: RunContext, spec: VideoSourceSpec) -> tuple[NewEntity
             return WorkResult(number, rejection=inspected.as_rejection(STAGE))
         if refused := tombstones.refusal(STAGE, inspected.file_path, (inspected.sha256,)):
             return WorkResult(number, rejection=refused)
+        if spec.frame_rate is None and not inspected.facts.has_stated_rate:
+            context.progress.say(unknown_rate(inspected, "frame_rate in the build file"))
         video = new_entity(
             Video(source=spec.name, **inspected.model_dump(exclude={"url"})),
             spec.name,
@@ -111,19 +119,24 @@ def take_videos(context: RunContext, dataset: str, source: NewEntity) -> StageRe
 
 
 def _numbered(addresses: Sequence[str]) -> Iterator[tuple[int, FoundVideo | VideoProblem]]:
-    """Number each file, from metadata that changes when the file does; contents are not read."""
-    import fsspec
-
+    """Number each video, from metadata that changes when a file does; contents are not read."""
     for found in find_all_videos(addresses):
         one: FoundVideo | VideoProblem = found
         if isinstance(found, FoundVideo):
-            filesystem, path = fsspec.core.url_to_fs(found.url)
             try:
-                with reaching(filesystem, found.file_path):
-                    key: str = filesystem.ukey(path)
+                key = _version(found)
             except VideoRefusedError as refusal:
                 one, key = refusal.as_problem(), refusal.reason
         else:
             key = found.reason
         digest = digest_of(type(one).__name__, one.file_path, key)
         yield int(digest[:_NUMBER_DIGITS], 16), one
+
+
+def _version(found: FoundVideo) -> str:
+    """Return a text that changes when a file of a video does."""
+    filesystem, _ = located(found.url)
+    with reaching(filesystem, found.file_path):
+        paths = [located(url)[1] for url in files_of(found.url, found.file_path)]
+        versions = [filesystem.ukey(path) for path in paths]
+    return versions[0] if len(versions) == 1 else digest_of(*versions)

@@ -1,12 +1,13 @@
 """`loupe track`: track one video, or given detections, into a folder."""
 
 import json
+import math
 import re
 import time
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,13 @@ from schemas.tracking import AssociationSettings
 from schemas.video import Finding, Observation, Track
 from schemas.wording import storable
 from sources.motchallenge import BadLine, Boxes, Result, read_boxes, write_results
-from sources.video.finding import FoundVideo, inspect_video
+from sources.video.finding import (
+    FoundVideo,
+    InspectedVideo,
+    find_videos,
+    inspect_video,
+    unknown_rate,
+)
 from sources.video.reader import VideoProblem, VideoReader, open_video
 
 # Tracking over detections from a file, without a video or detector.
@@ -35,7 +42,10 @@ _RESULT_FILE = "result.txt"
 
 @dataclass(frozen=True)
 class TrackedDetections:
-    """The tracks of a file of detections: where they were written, and their counts."""
+    """The tracks of a file of detections: where they were written, and their counts.
+
+    `score_range` is the lowest and highest score if these are not shares.
+    """
 
     result: Path
     detections: int
@@ -43,6 +53,7 @@ class TrackedDetections:
     boxes: int
     people: int
     bad_lines: tuple[BadLine, ...]
+    score_range: tuple[float, float] | None
 
     def as_json(self) -> dict[str, Any]:
         """Return the record for `--json`."""
@@ -51,16 +62,34 @@ class TrackedDetections:
 
 
 def track_detections(
-    path: Path, out: Path, settings: AssociationSettings, frame_rate: float
+    path: Path,
+    out: Path,
+    settings: AssociationSettings,
+    frame_rate: float,
+    score_threshold: float | None = None,
 ) -> TrackedDetections:
     """Follow the people of a MOTChallenge file into `result.txt` in the folder `out`.
 
+    The thresholds of `settings` are for scores that are shares. Of other scores it is not known
+    which are uncertain, so that all detections are certain. With `score_threshold`, on any scale,
+    exactly the detections above it are.
+
     Raises:
         FormatError: the file cannot be read or is of another format.
-        UsageError: the frame rate is invalid, or the result cannot be written.
+        UsageError: the frame rate or threshold is invalid, or the result cannot be written.
     """
-    association = Association(settings, frame_rate)
+    if score_threshold is not None and not math.isfinite(score_threshold):
+        raise UsageError(f"a score threshold must be a number; got {score_threshold!r}")
     detections, bad_lines = read_boxes(path)
+    score_range = None
+    if not detections.are_shares:
+        score_range = float(detections.scores.min()), float(detections.scores.max())
+    if score_threshold is None and score_range:
+        score_threshold = -math.inf
+    if score_threshold is not None:
+        names = ("confidence_threshold", "second_chance_threshold")
+        settings = settings.model_copy(update=dict.fromkeys(names, score_threshold))
+    association = Association(settings, frame_rate)
     results = list(follow(association, detections))
     write_results(out / _RESULT_FILE, results)
     return TrackedDetections(
@@ -70,6 +99,7 @@ def track_detections(
         boxes=len(results),
         people=len({result.number for result in results}),
         bad_lines=tuple(bad_lines),
+        score_range=score_range,
     )
 
 
@@ -96,6 +126,7 @@ def follow(association: Association, boxes: Boxes) -> Iterator[Result]:
 
 # Tracks one video into a folder: crops, filtered tracklets, every box. It needs no store.
 
+_SHOWN_VIDEOS = 3
 _TRACKLETS_FILE = "tracklets.json"
 CROPS_FOLDER = "crops"
 _CROP_NAME = re.compile(r"\d{4,}-\d{6,}\.jpg")
@@ -105,8 +136,9 @@ _CROP_NAME = re.compile(r"\d{4,}-\d{6,}\.jpg")
 class VideoTracks:
     """The tracks of a video: where they were written, and their counts.
 
-    `rejected` counts the tracks of which the filter left nothing, `unseen` those that never had a
-    box inside the frame. `problem` says why the video ended early.
+    `rejected` are sentences on the tracks of which the filter left nothing, `unseen` counts those
+    that never had a box inside the frame. `problem` says why the video ended early, or which frames
+    are missing; `notice` what was assumed.
     """
 
     folder: Path
@@ -115,9 +147,10 @@ class VideoTracks:
     tracks: int = 0
     tracklets: int = 0
     unseen: int = 0
-    rejected: Counter[str] = field(default_factory=Counter)
+    rejected: list[str] = field(default_factory=list)
     seconds: float = 0.0
     problem: str | None = None
+    notice: str | None = None
 
     def as_json(self) -> dict[str, Any]:
         """Return the record for `--json`."""
@@ -125,13 +158,13 @@ class VideoTracks:
 
 
 def track_video(
-    path: Path,
+    address: str,
     out: Path,
     profile: Profile,
     progress: Progress,
     make_detector: DetectorMaker = build_detector,
 ) -> VideoTracks:
-    """Follow the people of a video; write what the filter keeps of them to `out`.
+    """Follow the people of the one video at `address`; write what the filter keeps to `out`.
 
     - `crops/TRACK-FRAME.jpg`: the crops of all tracklets;
     - `tracklets.json`: the tracklets with frames, times, boxes, scores and crops, and the tracks
@@ -149,14 +182,37 @@ def track_video(
         ModelError: the detector or the pose model could not be loaded.
     """
     started = time.perf_counter()
-    inspected = inspect_video(FoundVideo(file_path=path.name, url=str(path)))
+    inspected = inspect_video(_only_video(address))
     if isinstance(inspected, VideoProblem):
         raise UsageError(inspected.detail)
     _prepare(out)
-    with open_video(path, file_path=path.name) as reader:
-        report = _Writing(path, inspected.sha256, out, profile, reader, make_detector).run(progress)
+    path, rate = inspected.file_path, profile.tracking.frame_rate
+    with open_video(inspected.url, file_path=path, frame_rate=rate) as reader:
+        report = _Writing(inspected, out, profile, reader, make_detector).run(progress)
+    if rate is None and not inspected.facts.has_stated_rate:
+        report.notice = unknown_rate(inspected, "--frame-rate")
     report.seconds = time.perf_counter() - started
     return report
+
+
+def _only_video(address: str) -> FoundVideo:
+    """Return the one video that an address names.
+
+    Raises:
+        UsageError: it names none, or several.
+    """
+    path = Path(address)
+    if path.is_file():  # whatever its name
+        return FoundVideo(file_path=path.name, url=address)
+    found = list(find_videos(address))
+    videos = [one for one in found if isinstance(one, FoundVideo)]
+    if len(videos) > 1:
+        names = ", ".join(one.file_path for one in videos[:_SHOWN_VIDEOS])
+        raise UsageError(f"{address} names {len(videos):,} videos; give one, such as {names}")
+    if videos:
+        return videos[0]
+    details = [one.detail for one in found if isinstance(one, VideoProblem)]
+    raise UsageError(details[0])
 
 
 def _prepare(out: Path) -> None:
@@ -177,8 +233,7 @@ class _Writing:
 
     def __init__(
         self,
-        path: Path,
-        digest: str,
+        video: InspectedVideo,
         out: Path,
         profile: Profile,
         reader: VideoReader,
@@ -187,8 +242,9 @@ class _Writing:
         settings, self._filter = profile.tracking, profile.filter
         rate = reader.facts.frame_rate / settings.every_nth_frame
         tracker = PersonTracker(make_detector(settings.detector), settings.association, rate)
-        source, video = path.parent.name or "video", storable(path.name)
-        self._origin = TrackOrigin(source, video, digest, str(tracker.ref))
+        folder = PurePosixPath(video.url).parent.name or "video"
+        name = storable(video.file_path)
+        self._origin = TrackOrigin(folder, name, video.sha256, str(tracker.ref))
         self._follower = PeopleFollower(tracker, self._origin, settings.observations, self._put)
         self._reader = reader
         self._every = settings.every_nth_frame
@@ -246,7 +302,7 @@ class _Writing:
         for track in map(self._with_bodies, self._follower.take_finished()):
             report, rejection = filter_track(track, self._filter)
             if rejection is not None:
-                self._report.rejected[rejection.reason] += 1
+                self._report.rejected.append(rejection.detail)
                 self._rejected.append(
                     {
                         "track": track.number,

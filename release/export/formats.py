@@ -379,7 +379,8 @@ class _Licences:
 # WebDataset: tar files of samples, `<split>-<number>.tar`, to be read in sequence.
 #
 # A sample is an image (`12.jpg`), its columns (`12.json`) and its first caption (`12.txt`, empty
-# without captions). Members have fixed times, owners and order, so that the same rows give the same
+# without captions). Images of all types are called `.jpg`, because readers ask for one name, and
+# decode by content. Members have fixed times, owners and order, so that the same rows give the same
 # bytes. There are no pickles.
 
 _SHARD_BYTES = 500_000_000
@@ -412,7 +413,7 @@ def _add_sample(tar: tarfile.TarFile, row: ExportedRow) -> None:
     """Append the files of a row, named after its key."""
     captions, key = row.columns["captions"], row.name.rpartition(".")[0]
     for name, data in (
-        (row.name, row.image),
+        (f"{key}.jpg", row.image),
         (f"{key}.json", orjson.dumps(row.columns)),
         (f"{key}.txt", captions[0].encode() if captions else b""),
     ):

@@ -1,7 +1,6 @@
 """Find videos by folder, glob, list file or path on any file system, and inspect them."""
 
 import hashlib
-import os
 import posixpath
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -16,16 +15,23 @@ from schemas.video import VideoFacts
 from sources.video.reader import (
     VideoProblem,
     VideoRefusedError,
+    files_of,
     is_local,
+    located,
     open_video,
     opened_file,
     reaching,
 )
+from sources.video.sequence import any_width, grouped, is_image, is_pattern, pattern_of
 
 if TYPE_CHECKING:
     from fsspec import AbstractFileSystem
 
-_SUFFIXES = "3gp asf avi divx dv flv m2ts m4v mkv mov mp4 mpeg mpg mts mxf ogv ts vob webm wmv"
+_SUFFIXES = (
+    "264 265 3g2 3gp asf avc avi dav divx dv f4v flv h264 h265 hevc insv ivf m1v m2p m2t m2ts "
+    "m2v m4v mjpeg mjpg mkv mod mov mp4 mpeg mpg mpv mts mxf nut obu ogv qt rm rmvb tod ts vob "
+    "webm wmv y4m"
+)
 _VIDEO_SUFFIXES = frozenset(f".{name}" for name in _SUFFIXES.split())
 _LIST_SUFFIXES = frozenset([".txt", ".list"])
 _MAGIC = frozenset("*?[")
@@ -53,8 +59,11 @@ class _Root(NamedTuple):
 def find_videos(spec: str | Path) -> Iterator[FoundVideo | VideoProblem]:
     """Yield the videos that `spec` names, in the same order every time.
 
-    - A folder: every file below it, sorted by path. A file without a video suffix is a problem;
-      hidden files and folders (`.name`) are skipped.
+    - A folder: every file below it, sorted by path. Images of one folder whose names differ in
+      their last number are one video, an image sequence: its path is a pattern (`img1/%d.jpg`).
+      Other files without a video suffix are problems; hidden files and folders (`.name`), and what
+      belongs to a sequence of MOTChallenge (`seqinfo.ini`, `gt`, `det`), are skipped.
+    - A pattern (`img1/%06d.jpg`): one image sequence.
     - A glob (`street/**/*.mp4`): its matches, relative to its part before the first wildcard.
     - A list (`.txt`, `.list`): a path or fsspec URL a line, in the list's order; `#` begins a
       comment. Paths are relative to the list's folder and stay inside it; a URL (`file:///…`,
@@ -64,7 +73,7 @@ def find_videos(spec: str | Path) -> Iterator[FoundVideo | VideoProblem]:
     `spec` itself may be an fsspec URL. Files are not opened, so their contents are not checked.
     """
     try:
-        filesystem, path = _located(str(spec))
+        filesystem, path = located(str(spec))
         with reaching(filesystem, str(spec)):
             yield from _found(filesystem, path)
     except VideoRefusedError as refusal:
@@ -73,31 +82,17 @@ def find_videos(spec: str | Path) -> Iterator[FoundVideo | VideoProblem]:
 
 def _found(filesystem: "AbstractFileSystem", path: str) -> Iterator[FoundVideo | VideoProblem]:
     if filesystem.isdir(path):
-        yield from _checked(
-            _Root(filesystem, path.rstrip("/")), sorted(filesystem.find(path)), path
-        )
+        root = _Root(filesystem, path.rstrip("/"))
+        yield from _checked(root, sorted(filesystem.find(path)), path)
+    elif is_pattern(path):
+        folder = posixpath.dirname(path)
+        yield _sequence(_Root(filesystem, posixpath.dirname(folder)), path)
     elif _MAGIC & set(path) and not filesystem.exists(path):
         yield from _matching(filesystem, path)
     elif posixpath.splitext(path)[1].lower() in _LIST_SUFFIXES:
         yield from _listed(filesystem, path)
     else:
         yield _file(filesystem, path, _storable(posixpath.basename(path)))
-
-
-def _located(url: str) -> tuple["AbstractFileSystem", str]:
-    """Return the file system of `url` and the path on it.
-
-    Raises:
-        VideoRefusedError: the scheme is unknown, or what it needs is not installed.
-    """
-    import fsspec
-
-    try:
-        filesystem, path = fsspec.core.url_to_fs(url)
-    except (ValueError, ImportError) as fault:
-        what = f"is on an unknown or unavailable file system: {fault}"
-        raise VideoRefusedError(url, "unreachable_video", what) from fault
-    return filesystem, os.path.normpath(path) if is_local(filesystem) else str(path)
 
 
 def _matching(
@@ -114,11 +109,40 @@ def _checked(root: _Root, paths: list[str], where: str) -> Iterator[FoundVideo |
     visible = [path for path in paths if "/." not in f"/{root.below(path)}"]
     if not visible:
         yield _no_videos(where)
+    described = {posixpath.dirname(path) for path in visible if path.endswith("/seqinfo.ini")}
+    images = grouped(path for path in visible if is_image(path))
     for path in visible:
+        pattern = pattern_of(path)
         try:
-            yield _named_as_video(root, root.below(path))
+            if _describes_sequence(path, described):
+                continue
+            if not is_image(path):
+                yield _named_as_video(root, root.below(path))
+            elif len(images[pattern]) == 1:
+                what = "is a single image: a sequence has several, named alike, such as 000001.jpg"
+                raise VideoRefusedError(root.below(path), "single_image", what)  # noqa: TRY301
+            elif path == images[pattern][0]:
+                yield _sequence(root, pattern)
         except VideoRefusedError as refusal:
             yield refusal.as_problem()
+
+
+def _describes_sequence(path: str, described: set[str]) -> bool:
+    """Whether a file lies beside the images of a sequence of MOTChallenge and belongs to it."""
+    folder, name = posixpath.split(path)
+    parent, last = posixpath.split(folder)
+    return name == "seqinfo.ini" or (last in {"gt", "det"} and parent in described)
+
+
+def _sequence(root: _Root, pattern: str) -> FoundVideo:
+    """Return an image sequence; one directly in the root also names the root's own folder."""
+    pattern = any_width(pattern)
+    folder, name = posixpath.split(pattern)
+    file_path = root.below(pattern)
+    if folder == root.path:
+        file_path = f"{posixpath.basename(folder)}/{name}"
+    url = root.filesystem.unstrip_protocol(pattern)
+    return FoundVideo(file_path=_storable(file_path), url=url)
 
 
 def _named_as_video(root: _Root, file_path: str) -> FoundVideo:
@@ -165,7 +189,7 @@ def _lines(filesystem: "AbstractFileSystem", path: str) -> Iterator[str]:
 def _entry(root: _Root, line: str) -> FoundVideo:
     if "://" not in line and "::" not in line:
         return _one(root, line.replace("\\", "/"))
-    filesystem, path = _located(line)
+    filesystem, path = located(line)
     file_path = line.rpartition("://")[2].lstrip("/")
     with reaching(filesystem, line):
         if not filesystem.isfile(path):
@@ -184,6 +208,8 @@ def _one(root: _Root, file_path: str) -> FoundVideo:
     if file_path.startswith("/") or ".." in file_path.split("/") or not _is_inside(root, path):
         what = "leads out of the folder it is relative to, wanted a path below it"
         raise VideoRefusedError(file_path, "path_outside_root", what)
+    if is_pattern(path):
+        return _sequence(root, path)
     return _file(root.filesystem, path, file_path)
 
 
@@ -226,7 +252,7 @@ _CHUNK_BYTES = 1024 * 1024
 
 
 class InspectedVideo(Record):
-    """A video whose first frame can be decoded; the digest is that of all its bytes."""
+    """A video whose first frame can be decoded; the digest is that of `video_digest`."""
 
     file_path: str
     url: str
@@ -248,12 +274,33 @@ def inspect_video(found: FoundVideo) -> InspectedVideo | VideoProblem:
     )
 
 
+def unknown_rate(video: InspectedVideo, remedy: str) -> str:
+    """Return what to do about the assumed frame rate of a video, as a sentence."""
+    rate = f"{video.facts.frame_rate:g}"
+    return f"video {video.file_path!r} states no frame rate: {rate} is assumed; set {remedy}"
+
+
 def video_digest(url: str, file_path: str) -> tuple[str, int]:
-    """Return the SHA-256 and the number of bytes of a file, reading it in chunks.
+    """Return the SHA-256 and the number of bytes of a video, reading it in chunks.
+
+    The digest of an image sequence is that of the list which `sha256sum` prints of its images, in
+    the order of their numbers, and of its `seqinfo.ini`, if it has one, in the end.
 
     Raises:
-        VideoRefusedError: the file is missing, empty, or cannot be read.
+        VideoRefusedError: a file is missing, empty, or cannot be read.
     """
+    if not is_pattern(url):
+        return _file_digest(url, file_path)
+    listing, total = hashlib.sha256(), 0
+    for one in files_of(url, file_path):
+        name = posixpath.basename(one)
+        digest, size = _file_digest(one, name)
+        listing.update(f"{digest}  {name}\n".encode(errors="surrogateescape"))
+        total += size
+    return listing.hexdigest(), total
+
+
+def _file_digest(url: str, file_path: str) -> tuple[str, int]:
     digest, size = hashlib.sha256(), 0
     with opened_file(url, file_path) as file:
         while chunk := file.read(_CHUNK_BYTES):

@@ -8,8 +8,10 @@ only. Files of other machines are decoded in this process, where their file syst
 import contextlib
 import itertools
 import os
+import posixpath
 import stat
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, cast
 
@@ -18,17 +20,33 @@ from pydantic import Field
 
 from models.tracking.detector import Frame, Pixels
 from schemas.base import Record
+from schemas.decoders import as_rgb
 from schemas.errors import FormatError
 from schemas.limited import LimitExceededError, iterate_limited, run_limited
 from schemas.records import Rejection
 from schemas.video import VideoFacts
 from schemas.wording import storable
+from sources.images import ImageRefusedError, orientation_of, turned_upright
+from sources.images import decoded as decoded_image
+from sources.video.sequence import (
+    ASSUMED_FRAME_RATE,
+    SequenceDecoder,
+    SequenceError,
+    information_file,
+    is_image,
+    is_pattern,
+    sequence_at,
+    stated_rate,
+)
 
 if TYPE_CHECKING:
+    from fractions import Fraction
+
     from av.container import InputContainer
     from av.video.frame import VideoFrame
     from av.video.stream import VideoStream
     from fsspec import AbstractFileSystem
+    from PIL.Image import Image
 
 
 class VideoProblem(Record):
@@ -50,7 +68,8 @@ class VideoRefusedError(FormatError):
     def __init__(self, file_path: str, reason: str, what: str) -> None:
         self.file_path = storable(file_path)
         self.reason = reason
-        super().__init__(f"video {self.file_path!r} {storable(what)}")
+        self.what = storable(what)
+        super().__init__(f"video {self.file_path!r} {self.what}")
 
     def as_problem(self) -> VideoProblem:
         """Return the error as a record."""
@@ -67,6 +86,22 @@ def is_local(filesystem: "AbstractFileSystem") -> bool:
     return isinstance(filesystem, LocalFileSystem)
 
 
+def located(url: str) -> tuple["AbstractFileSystem", str]:
+    """Return the file system of `url` and the path on it.
+
+    Raises:
+        VideoRefusedError: the scheme is unknown, or what it needs is not installed.
+    """
+    import fsspec
+
+    try:
+        filesystem, path = fsspec.core.url_to_fs(url)
+    except (ValueError, ImportError) as fault:
+        what = f"is on an unknown or unavailable file system: {fault}"
+        raise VideoRefusedError(url, "unreachable_video", what) from fault
+    return filesystem, os.path.normpath(path) if is_local(filesystem) else str(path)
+
+
 @contextlib.contextmanager
 def reaching(filesystem: "AbstractFileSystem", name: str) -> Iterator[None]:
     """Turn exceptions of a file system's backend into a `VideoRefusedError` for `name`.
@@ -79,7 +114,7 @@ def reaching(filesystem: "AbstractFileSystem", name: str) -> Iterator[None]:
     """
     try:
         yield
-    except VideoRefusedError:
+    except (VideoRefusedError, SequenceError):
         raise
     except Exception as fault:
         if is_local(filesystem):
@@ -124,9 +159,11 @@ class RemoteFile:
 # FFmpeg also reads playlists, subtitles, scripts and images as formats. A playlist named `a.mp4`
 # would make it open other files and addresses.
 _FORMATS = (
-    "asf,av1,avi,dv,flv,h264,hevc,ivf,m4v,matroska,mov,mp4,mpeg,mpegts,mpegvideo,mxf,nut,obu,ogg,"
-    "rm,webm,yuv4mpegpipe"
+    "asf,av1,avi,dv,flv,h264,hevc,ivf,m4v,matroska,mjpeg,mov,mp4,mpeg,mpegts,mpegvideo,mxf,nut,obu,"
+    "ogg,rm,webm,yuv4mpegpipe"
 )
+_RAW_FORMATS = frozenset(["h264", "hevc", "m4v", "mjpeg", "mpegvideo", "obu"])
+"""Streams without a container, whose frames have no times. Only some codecs state a rate."""
 _OPTIONS = {"format_whitelist": _FORMATS, "protocol_whitelist": "file"}
 _THREADS = 2
 """Number of decoder threads.
@@ -196,6 +233,8 @@ def opened_container(url: str, name: str) -> Iterator["InputContainer"]:
             )
         except av.FFmpegError as fault:
             what = f"is no video that can be read: {fault.strerror}"
+            if is_image(name):
+                what = "is a single image; of a sequence give the folder or img1/%06d.jpg"
             raise VideoRefusedError(name, "not_a_video", what) from fault
         with container:
             yield container
@@ -275,18 +314,22 @@ class VideoLimits(Record):
 
 @contextlib.contextmanager
 def open_video(
-    url: str | Path, limits: VideoLimits | None = None, file_path: str | None = None
+    url: str | Path,
+    limits: VideoLimits | None = None,
+    file_path: str | None = None,
+    frame_rate: float | None = None,
 ) -> Iterator["VideoReader"]:
     """Open the video at `url` (a local path or an fsspec URL) and decode its first frame.
 
-    `file_path` is its name in messages, by default `url`.
+    `url` may be the pattern of an image sequence. `file_path` is its name in messages, by default
+    `url`. `frame_rate` replaces the rate and the times that the video states.
 
     Raises:
         VideoRefusedError: it is missing, empty, damaged or without a video stream, has too many
             pixels by its header, or exceeds a limit while it is decoded.
     """
     with contextlib.closing(
-        VideoReader(str(url), file_path or str(url), limits or VideoLimits())
+        VideoReader(str(url), file_path or str(url), limits or VideoLimits(), frame_rate)
     ) as reader:
         yield reader
 
@@ -303,7 +346,9 @@ class VideoReader:
             before the damage are valid.
     """
 
-    def __init__(self, url: str, file_path: str, limits: VideoLimits) -> None:
+    def __init__(
+        self, url: str, file_path: str, limits: VideoLimits, frame_rate: float | None
+    ) -> None:
         self.problem: VideoProblem | None = None
         self._file_path = file_path
         self._limits = limits
@@ -311,7 +356,7 @@ class VideoReader:
         path = _local_path(url)
         self._is_local = path is not None
         self._url = str(path or url)  # absolute: the worker may run in another folder
-        opening = (self._url, file_path, limits)
+        self._opening = opening = (self._url, file_path, limits, frame_rate)
         try:
             self.facts: VideoFacts = (
                 run_limited(_facts, *opening, seconds=_FRAME_SECONDS, memory=limits.memory)
@@ -351,7 +396,7 @@ class VideoReader:
             raise ValueError(
                 f"the frames of {self._file_path!r} were requested before; open it again"
             )
-        asked = (self._url, self._file_path, self._limits, start, every)
+        asked = (*self._opening, start, every)
         memory = self._limits.memory
         self._frames = (
             iterate_limited(_frames, *asked, seconds=_FRAME_SECONDS, memory=memory)
@@ -380,30 +425,92 @@ _Told = Frame | VideoProblem | None
 """A frame, None for a skipped one, or the reason why there are no more."""
 
 
-def _facts(url: str, file_path: str, limits: VideoLimits) -> VideoFacts:
+def _facts(url: str, file_path: str, limits: VideoLimits, frame_rate: float | None) -> VideoFacts:
     """Return the container's metadata, with the first frame decoded."""
-    with _opened(url, file_path, limits) as decoder:
+    with _opened(url, file_path, limits, frame_rate) as decoder:
         return decoder.facts
 
 
 def _frames(
-    url: str, file_path: str, limits: VideoLimits, start: int, every: int
+    url: str,
+    file_path: str,
+    limits: VideoLimits,
+    frame_rate: float | None,
+    start: int,
+    every: int,
 ) -> Iterator[_Told]:
-    """Yield every frame, or None for a skipped one, then the problem that ended them, if any."""
-    with _opened(url, file_path, limits) as decoder:
+    """Yield every frame, or None for a skipped one, then the problem with them, if any."""
+    with _opened(url, file_path, limits, frame_rate) as decoder:
         yield from decoder.frames(start, every)
         if decoder.problem is not None:
-            yield decoder.problem
+            yield VideoRefusedError(file_path, *decoder.problem).as_problem()
 
 
 @contextlib.contextmanager
-def _opened(url: str, file_path: str, limits: VideoLimits) -> "Iterator[_Decoder]":
+def _opened(
+    url: str, file_path: str, limits: VideoLimits, frame_rate: float | None
+) -> "Iterator[_Decoder | SequenceDecoder]":
+    if is_pattern(url):
+        yield _opened_sequence(url, file_path, limits, frame_rate)
+        return
     with opened_container(url, file_path) as container:
         stream = _video_stream(container, file_path, limits.max_pixels)
-        decoder = _Decoder(file_path, container, stream, limits.max_frames)
+        measured = partial(_measured_rate, url, file_path)
+        decoder = _Decoder(file_path, container, stream, limits.max_frames, frame_rate, measured)
         # An unfinished generator would use the decoder after its container is closed.
         with contextlib.closing(decoder):
             yield decoder
+
+
+def _opened_sequence(
+    url: str, file_path: str, limits: VideoLimits, frame_rate: float | None
+) -> SequenceDecoder:
+    read = partial(_image_at, max_pixels=limits.max_pixels)
+    with _located_sequence(url, file_path) as (filesystem, pattern):
+        rate = frame_rate or stated_rate(filesystem, pattern)
+        return SequenceDecoder(sequence_at(filesystem, pattern), read, rate)
+
+
+def files_of(url: str, file_path: str) -> list[str]:
+    """Return the files of a video: `url`, or the images of a sequence and its `seqinfo.ini`.
+
+    Raises:
+        VideoRefusedError: a sequence has no images or cannot be read.
+    """
+    if not is_pattern(url):
+        return [url]
+    with _located_sequence(url, file_path) as (filesystem, pattern):
+        paths = sequence_at(filesystem, pattern).paths
+        described = information_file(filesystem, pattern)
+    return paths if described is None else [*paths, filesystem.unstrip_protocol(described)]
+
+
+@contextlib.contextmanager
+def _located_sequence(url: str, file_path: str) -> "Iterator[tuple[AbstractFileSystem, str]]":
+    """Yield the file system of a sequence and its pattern there; refuse the video if unusable."""
+    filesystem, pattern = located(url)
+    try:
+        with reaching(filesystem, file_path):
+            yield filesystem, pattern
+    except SequenceError as refusal:
+        raise VideoRefusedError(file_path, refusal.reason, refusal.what) from refusal
+
+
+def _image_at(url: str, max_pixels: int) -> "Image":
+    """Return a frame.
+
+    Raises:
+        SequenceError: the file cannot be read or decoded.
+        VideoRefusedError: its file system is unreachable.
+    """
+    try:
+        with opened_file(url, posixpath.basename(url)) as file:
+            picture = decoded_image(file.read(), max_pixels)
+        return as_rgb(turned_upright(picture, orientation_of(picture)))
+    except (ImageRefusedError, VideoRefusedError) as refusal:
+        if refusal.reason == "unreachable_video":
+            raise
+        raise SequenceError(refusal.reason, refusal.what) from refusal
 
 
 class _Decoder:
@@ -415,10 +522,12 @@ class _Decoder:
         container: "InputContainer",
         stream: "VideoStream",
         max_frames: int,
+        frame_rate: float | None,
+        measured: Callable[[], float | None],
     ) -> None:
         from av.video.reformatter import VideoReformatter
 
-        self.problem: VideoProblem | None = None
+        self.problem: tuple[str, str] | None = None
         self._file_path = file_path
         self._max_frames = max_frames
         self._decoded = decoded(container, stream)
@@ -426,9 +535,10 @@ class _Decoder:
         # cost.
         self._converter = VideoReformatter()
         self._first = self._first_frame()
-        self.facts = facts_of(container, stream, self._first)
-        self._pictures_seconds = _pictures_seconds(container, stream)
-        has_times = "avi" not in container.format.name.split(",")
+        self.facts = facts_of(container, stream, self._first, frame_rate, measured)
+        self._pictures_seconds = None if frame_rate else _pictures_seconds(container, stream)
+        formats = set(container.format.name.split(","))
+        has_times = not frame_rate and self.facts.has_stated_rate and "avi" not in formats
         self._clock = Clock(self.facts.frame_rate, has_times=has_times)
 
     def close(self) -> None:
@@ -487,7 +597,7 @@ class _Decoder:
             self._note("truncated_video", what)
 
     def _note(self, reason: str, what: str) -> None:
-        self.problem = VideoRefusedError(self._file_path, reason, what).as_problem()
+        self.problem = reason, what
 
     def _upright(self, picture: "VideoFrame") -> Pixels:
         width, height = self.facts.width_px, self.facts.height_px
@@ -552,25 +662,36 @@ class Clock:
 # Makes `VideoFacts` from an opened container and its first frame.
 
 _MICROSECONDS: Final = 1_000_000
-_ASSUMED_FRAME_RATE: Final = 25.0
 _SLOWEST_RATE: Final = 1 / 3600
-_FASTEST_RATE: Final = 1000.0
+_FASTEST_RATE: Final = 240.0
+_DOUBTED_RATE: Final = 120.0
+"""Above it, a stated rate is often that of the clock that times are counted with."""
+_MEASURED_FRAMES: Final = 250
 
 
-def facts_of(container: "InputContainer", stream: "VideoStream", first: "VideoFrame") -> VideoFacts:
+def facts_of(
+    container: "InputContainer",
+    stream: "VideoStream",
+    first: "VideoFrame",
+    frame_rate: float | None,
+    measured: Callable[[], float | None],
+) -> VideoFacts:
     """Return the container's metadata, with the size and the rotation of the first frame.
 
-    If the frame rate is missing or impossible (0, or a clock's 90,000), 25 is assumed.
+    `frame_rate` replaces the stated one. If that is missing or impossible (0, or a clock's 1,000 or
+    90,000), the rate is `measured`; if that is impossible as well, 25 is assumed.
     """
     rotation = -round(first.rotation / 90) * 90 % 360
     width, height = first.width, first.height
     if rotation in (90, 270):
         width, height = height, width
     seconds = _pictures_seconds(container, stream) or _container_seconds(container)
+    rate = frame_rate or _frame_rate(container, stream, seconds, measured)
     return VideoFacts(
         width_px=width,
         height_px=height,
-        frame_rate=_frame_rate(stream, seconds),
+        frame_rate=rate or ASSUMED_FRAME_RATE,
+        has_stated_rate=rate is not None,
         frame_count=stream.frames or None,
         duration_seconds=seconds,
         codec=stream.codec_context.name,
@@ -589,9 +710,29 @@ def _container_seconds(container: "InputContainer") -> float | None:
     return max(0.0, container.duration / _MICROSECONDS) if container.duration else None
 
 
-def _frame_rate(stream: "VideoStream", seconds: float | None) -> float:
-    counted = stream.frames / seconds if seconds else None
-    for rate in (stream.average_rate, stream.guessed_rate, counted):
-        if rate and _SLOWEST_RATE <= rate <= _FASTEST_RATE:
-            return float(rate)
-    return _ASSUMED_FRAME_RATE
+def _frame_rate(
+    container: "InputContainer",
+    stream: "VideoStream",
+    seconds: float | None,
+    measured: Callable[[], float | None],
+) -> float | None:
+    if container.format.name in _RAW_FORMATS:  # its `average_rate` is always 25
+        return _plausible(stream.codec_context.framerate)
+    stated = _plausible(stream.average_rate) or _plausible(stream.guessed_rate)
+    counted = _plausible(stream.frames / seconds if seconds else None)
+    if stated is None or stated > _DOUBTED_RATE:
+        return counted or _plausible(measured()) or stated
+    return stated
+
+
+def _measured_rate(url: str, file_path: str) -> float | None:
+    """Return the mean rate of the first frames by their times; None if they have none."""
+    with opened_container(url, file_path) as container:
+        packets = itertools.islice(container.demux(container.streams.video[0]), _MEASURED_FRAMES)
+        times = [packet.pts * packet.time_base for packet in packets if packet.pts is not None]
+    seconds = float(max(times) - min(times)) if times else 0.0
+    return (len(times) - 1) / seconds if seconds else None
+
+
+def _plausible(rate: "Fraction | float | None") -> float | None:
+    return float(rate) if rate and _SLOWEST_RATE <= rate <= _FASTEST_RATE else None

@@ -57,7 +57,9 @@ def test_scores_are_printed_as_json(score: Score) -> None:
         "queries": 3,
         "unmatched": 1,
         "gallery": 4,
+        "junk": 0,
     }
+    assert score("--json", others={"--gallery-ids": np.array([3, 2, 2, -1])}).json["junk"] == 1
 
 
 def test_intervals_equal_a_bootstrap_over_identities(score: Score) -> None:

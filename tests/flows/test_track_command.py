@@ -42,6 +42,36 @@ def test_people_are_tracked_across_a_gap(loupe: Loupe, file: Path, tmp_path: Pat
     assert {tuple(row[7:]) for row in found} == {(-1, -1, -1)}
 
 
+@pytest.mark.parametrize(
+    ("scores", "options", "people"),
+    [
+        ((2.31, 0.64, 0.21, -0.42), (), {1, 2, 3, 4}),  # DPM
+        ((87.5, 42, 23.1, 3), (), {1, 2, 3, 4}),  # percent
+        ((87.5, 42, 23.1, 3), ("--score-threshold", "30"), {1, 2}),
+        ((0.9, 0.3, 0.25, 0.05), ("--score-threshold", "0.2"), {1, 2, 3}),
+    ],
+)
+def test_scores_of_any_scale_are_used(
+    loupe: Loupe,
+    tmp_path: Path,
+    scores: tuple[float, ...],
+    options: tuple[str, ...],
+    people: set[int],
+) -> None:
+    rows = [
+        f"{frame},-1,{200 * at + 2 * frame},100,60,150,{score}"
+        for frame in range(1, 21)
+        for at, score in enumerate(scores)
+    ]
+    (tmp_path / "det.txt").write_text("\n".join(rows))
+    ran = loupe("track", "--detections", tmp_path / "det.txt", "--out", tmp_path, *options)
+    assert ran.exit_code == 0, ran.err
+    found = results(tmp_path)
+    assert {int(row[1]) for row in found} == people
+    assert {row[6] for row in found} == set(scores[: len(people)])
+    assert ("all boxes count as certain" in ran.err) == (not options)
+
+
 def test_invalid_lines_are_named_and_skipped(loupe: Loupe, file: Path, tmp_path: Path) -> None:
     text = file.read_text()
     file.write_text(f"nonsense\n{text}\n5,-1,nan,1,2,3\n{text.splitlines()[0]}\n")
@@ -82,7 +112,9 @@ def test_wrong_arguments_are_one_line_errors(loupe: Loupe, file: Path, tmp_path:
         (["--detections", __file__], "is not a MOTChallenge file"),
         ([], "give either a video or --detections"),
         (["{file}", "--detections", "{file}"], "give either a video or --detections"),
-        (["{file}", "--frame-rate", "25"], "--frame-rate is only for --detections"),
+        (["--detections", "{file}", "--score-threshold", "nan"], "threshold must be a number"),
+        (["{file}", "--frame-rate", "0"], "frame rate must be a number above 0"),
+        (["{file}", "--score-threshold", "1"], "--score-threshold is only for --detections"),
     ]
     for arguments, sentence in cases:
         given = [argument.format(file=file) for argument in arguments]

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import av
 import pytest
+from PIL import Image
 
 from db.blob_check import BlobCheck
 from db.entities import StoredEntity, find, parents_of
@@ -24,6 +25,7 @@ from schemas.provenance import Role
 from schemas.tracking import DetectorSpec, FairMOTDetector, FilterSettings, TrackingSettings
 from schemas.video import Track, TrackedVideo, Video
 from sources.demonstration.street import StreetWorld
+from sources.video.reader import open_video
 from tests.db.samples import row_count
 from tests.flows.runs import copied_run, new_run
 from tests.flows.street import KnownStreet
@@ -104,7 +106,7 @@ def track(
 
     source, _ = import_videos(run, spec)
     take_videos(run, DATASET, source)
-    plan = plan_tracking(run, DATASET, settings, spec.every_nth_frame)
+    plan = plan_tracking(run, DATASET, settings, spec.every_nth_frame, spec.frame_rate)
     return track_videos(run, DATASET, spec, plan, maker)
 
 
@@ -180,7 +182,7 @@ def test_the_plan_depends_on_the_weights_but_not_on_their_path_or_device(
     def plan(name: str, device: str = "cpu") -> str:
         detector = FairMOTDetector(provider="fairmot", checkpoint=tmp_path / name, device=device)
         settings = SETTINGS.model_copy(update={"detector": detector})
-        return plan_tracking(run, DATASET, settings, None).entity.id
+        return plan_tracking(run, DATASET, settings).entity.id
 
     for name, weights in (("one", b"some"), ("copy", b"some"), ("other", b"more")):
         (tmp_path / name).write_bytes(weights)
@@ -223,7 +225,7 @@ def test_an_unavailable_video_is_deferred_to_a_later_run(
     take_videos(run, DATASET, source)
     first = videos / "street-01.mp4"
     kept = first.read_bytes()
-    plan = plan_tracking(run, DATASET, SETTINGS, None)
+    plan = plan_tracking(run, DATASET, SETTINGS)
 
     def track_again() -> tuple[int, dict[str, int], dict[str, int]]:
         report = track_videos(run, DATASET, spec, plan, known_street.detector)
@@ -263,6 +265,46 @@ def test_lost_crops_are_restored_from_their_video(copied: RunContext, videos: Pa
     again = {path: path.read_bytes() for path in folder.rglob("*.jpg")}
     assert len(again) == named
     assert again.items() <= lost.items()
+
+
+def test_an_image_sequence_gives_the_crops_of_its_video_and_continues(
+    run: RunContext,
+    tracked: RunContext,
+    street: StreetWorld,
+    known_street: KnownStreet,
+    tmp_path: Path,
+) -> None:
+    folder = tmp_path / "walk" / "img1"
+    folder.mkdir(parents=True)
+    with open_video(street.videos[0]) as reader:
+        for frame in reader.frames():
+            Image.fromarray(frame.pixels).save(folder / f"{frame.number + 1:06}.png")
+    spec = VideoSourceSpec(name="street", videos=(str(folder),), licence="CC0-1.0", frame_rate=10)
+    with pytest.raises(PowerCutError):
+        track(run, spec, known_street, fail_after=30)
+    assert track(run, spec, known_street).done == 1
+
+    def seen(context: RunContext) -> set[tuple[int, float, str]]:
+        found = [one.record(Track) for one in tracks(context)]
+        return {
+            (one.frame, one.time_seconds, one.crop.sha256)
+            for track in found
+            if track.video in {street.videos[0].name, "img1/%d.png"}
+            for one in track.observations
+        }
+
+    assert seen(run) == seen(tracked)
+    for path in Path(run.settings.blobs_url).rglob("*.jpg"):
+        path.unlink()
+    with BlobCheck(run.store, run.blobs) as check:
+        check.run()
+        assert sum(1 for _ in repair_blobs(run, check, [tmp_path / "walk"])) > 0
+        assert list(check.faulty()) == []
+
+    (folder / "000007.png").write_bytes((folder / "000008.png").read_bytes())
+    plan = plan_tracking(run, DATASET, SETTINGS, frame_rate=5)
+    report = track_videos(run, DATASET, spec, plan, known_street.detector)
+    assert dict(report.deferred) == {"changed_video": 1}
 
 
 def test_a_copy_added_later_replaces_no_video(run: RunContext, videos: Path) -> None:

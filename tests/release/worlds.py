@@ -278,7 +278,8 @@ def _store(
     store = Store.open(url or f"sqlite:///{folder / 'loupe.db'}")
     blobs = BlobStore(str(folder / "blobs"))
     for data in contents.pictures:
-        blobs.put(data, "image/jpeg")
+        with Picture.open(io.BytesIO(data)) as opened:
+            blobs.put(data, f"image/{str(opened.format).lower()}")
     called_at = datetime(2024, 1, 1, tzinfo=UTC) + timedelta(days=days)
     store_calls(store, contents.calls, called_at)
     plan = register_plan(store, "test", "1", {})

@@ -135,6 +135,19 @@ def test_queries_without_a_match_are_left_out() -> None:
     assert scores.means() == pytest.approx(without.means(), rel=1e-9)
 
 
+def test_junk_in_the_gallery_changes_no_score() -> None:
+    problem = random_problem(8)
+    junk = problem.queries[:7]  # at rank 1 of their queries, if they were ranked
+    more = problem._replace(
+        gallery=np.concatenate([junk, problem.gallery]),
+        gallery_ids=np.concatenate([np.full(7, -1), problem.gallery_ids]),
+    )
+    assert more.scores().gallery == len(problem.gallery)
+    assert_same(more.scores(), problem.scores())
+    unknown = more._replace(query_ids=np.where(np.arange(25) < 3, -1, more.query_ids))
+    assert (unknown.scores().best_rank[:3] == 0).all()
+
+
 def test_no_query_with_a_match_is_an_error() -> None:
     rows = np.eye(2)
     with pytest.raises(UsageError, match=r"no id of q\.npy is among g\.npy"):

@@ -53,6 +53,30 @@ def test_an_unknown_confidence_is_one(subtests: pytest.Subtests, tmp_path: Path)
             assert boxes.scores.tolist() == [score]
 
 
+@pytest.mark.parametrize(
+    ("given", "read"),
+    [
+        ((0.2, -1, 1), (0.2, 1, 1)),
+        ((0.2, 1.0000001), (0.2, 1)),
+        ((2.3, -1, -0.4), (2.3, -1, -0.4)),
+        ((87.5, -1, 12), (87.5, 87.5, 12)),
+    ],
+)
+def test_scores_of_another_scale_are_kept(
+    tmp_path: Path, given: tuple[float, ...], read: tuple[float, ...]
+) -> None:
+    lines = [f"1,-1,{10 * at},20,30,60,{score}" for at, score in enumerate(given)]
+    boxes, bad = read_boxes(write_lines(tmp_path, *lines))
+    assert bad == []
+    assert tuple(boxes.scores) == read
+    assert boxes.are_shares == (max(read) <= 1 and min(read) >= 0)
+
+
+def test_boxes_in_shares_of_the_image_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(FormatError, match="must be pixels: multiply"):
+        read_boxes(write_lines(tmp_path, "1,-1,0.1,0.2,0.05,0.3,0.9", "2,-1,0.1,0.2,0.05,0.3,0.9"))
+
+
 def test_a_bad_line_is_rejected_alone_with_its_reason(
     subtests: pytest.Subtests, tmp_path: Path
 ) -> None:
@@ -68,8 +92,6 @@ def test_a_bad_line_is_rejected_alone_with_its_reason(
         ("1,-1,10,20,0,60", "width must be pixels above 0"),
         ("1,-1,10,20,30,-60", "height must be pixels above 0"),
         ("1,-1,1e30,20,30,60", "left must be pixels, 1,000,000 at most"),
-        ("1,-1,10,20,30,60,37.5", "conf must be a share of 1, or -1 where it is not known"),
-        ("1,-1,10,20,30,60,-0.5", "conf must be a share of 1, or -1 where it is not known"),
         ("frame,id,left,top,width,height,conf", 'frame must be a number, got "frame"'),
         ("1,-1,,,30,60", "wanted at least 6 columns"),
         ("1,-1,\udcff\udcfe,20,30,60", "left must be a number"),
@@ -120,7 +142,7 @@ def test_missing_files_and_folders_are_refused(tmp_path: Path) -> None:
 
 
 corners = st.tuples(*[st.integers(-4000, 4000).map(lambda eighth: eighth / 8)] * 2)
-sides = st.tuples(*[st.integers(1, 4000).map(lambda eighth: eighth / 8)] * 2)
+sides = st.tuples(*[st.integers(9, 4000).map(lambda eighth: eighth / 8)] * 2)
 
 
 @given(boxes=st.lists(st.tuples(corners, sides), max_size=8))

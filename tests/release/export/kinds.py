@@ -1,15 +1,18 @@
 """Small releases of every kind, and their content read with pyarrow and the file system."""
 
+import io
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow.parquet as pq
+from PIL import Image as Picture
 
 from release.build import BuiltRelease, build_release
 from schemas.taxonomy import Tier
 from tests.release import ccd_world, recos_world, street_world
-from tests.release.worlds import Composer, small_world, store_world
+from tests.release.worlds import QWEN, SOURCES, Composer, small_world, store_world
 
 
 def plain() -> Composer:
@@ -38,8 +41,40 @@ def contrasts() -> Composer:
     return made.world
 
 
+def mixed() -> Composer:
+    """Images of all types and modes, very small ones and very long ones."""
+    world = Composer()
+    colour = Picture.linear_gradient("L").resize((40, 60)).convert("RGB")
+    deep = Picture.fromarray(np.linspace(0, 65535, 2400).astype(np.uint16).reshape(60, 40))
+    files: list[tuple[Picture.Image, str]] = [
+        (colour, "JPEG"),
+        (colour.convert("L"), "JPEG"),
+        (colour.convert("CMYK"), "JPEG"),
+        (colour, "PNG"),
+        (deep, "PNG"),
+        (colour.convert("P"), "PNG"),
+        (colour.convert("RGBA"), "PNG"),
+        (colour.convert("1"), "PNG"),
+        (colour, "WEBP"),
+        (colour.resize((1, 1)), "PNG"),
+        (colour.resize((1, 4000)), "PNG"),
+        (colour.resize((4000, 1)), "JPEG"),
+        (colour.resize((1, 16000)), "WEBP"),
+    ]
+    for number, (image, type_) in enumerate(files):
+        file = io.BytesIO()
+        image.save(file, type_)
+        media_type, name = f"image/{type_.lower()}", f"{number}.{type_.lower()}"
+        data = file.getvalue()
+        of = SOURCES[0]
+        id_ = world.image(of, f"{number}", name, data=data, sampled=False, media_type=media_type)
+        caption = world.caption(id_, of, f"Picture {number} is grey.", 0)
+        world.rewrite(caption, f"The picture {number} is a grey one.", QWEN, call=f"{number:032x}")
+    return world
+
+
 KINDS: dict[str, Callable[[], Composer]] = {
-    one.__name__: one for one in (plain, street, tasks, contrasts)
+    one.__name__: one for one in (plain, street, tasks, contrasts, mixed)
 }
 
 

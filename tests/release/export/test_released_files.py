@@ -24,8 +24,9 @@ import hashlib, io, json, sys
 import datasets
 from datasets import Image, load_dataset
 
-for folder in sys.argv[2:]:
-    loaded = load_dataset(folder, cache_dir=sys.argv[1])
+for number, folder in enumerate(sys.argv[2:]):
+    # A cache of its own, because datasets takes folders of one name for one.
+    loaded = load_dataset(folder, cache_dir=f"{sys.argv[1]}/{number}")
     found = []
     for split in ("train", "val", "test"):
         if split not in loaded:

@@ -52,6 +52,20 @@ def test_webdataset_reads_every_row(
             assert_samples_equal_rows(samples(shards), truth(release))
 
 
+def test_webdataset_decodes_every_image_of_every_type(
+    releases: Releases, exports: Releases
+) -> None:
+    from webdataset.autodecode import Decoder, imagehandler
+
+    decoder = Decoder([imagehandler("pil")])
+    decoded = map(decoder, samples(shards_of(exports["mixed/webdataset"])))
+    rows = truth(releases["mixed"])
+    assert {row["file_path"].rpartition(".")[2] for row in rows} == {"jpg", "png", "webp"}
+    assert [one["jpg"].size for one in decoded] == [
+        (row["width_px"], row["height_px"]) for row in rows
+    ]
+
+
 @pytest.mark.parametrize("shard_bytes", [1, 8_000])
 def test_shards_have_the_requested_size(
     releases: Releases, tmp_path: Path, shard_bytes: int

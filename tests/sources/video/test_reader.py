@@ -85,6 +85,45 @@ def test_a_variable_frame_rate_is_kept(tmp_path: Path) -> None:
     assert problem is None
 
 
+@pytest.mark.parametrize(
+    ("name", "rate", "times_ms", "found", "is_stated"),
+    [
+        ("a.h264", 10, None, 10, True),
+        ("a.264", 10, None, 10, True),
+        ("a.hevc", 10, None, 10, True),
+        ("a.mkv", 1000, range(0, 600, 40), 25, True),  # the clock's rate instead of the frames'
+        ("a.webm", 1000, range(0, 600, 40), 25, True),
+        ("a.flv", 1000, range(0, 600, 40), 25, True),
+        ("a.mkv", 1000, range(15), 25, False),
+        ("a.mp4", 1000, range(15), 25, False),
+    ],
+)
+def test_the_frame_rate_is_a_plausible_one(
+    tmp_path: Path,
+    name: str,
+    rate: int,
+    times_ms: range | None,
+    found: float,
+    is_stated: bool,
+) -> None:
+    codec = {"webm": "libvpx-vp9", "hevc": "libx265"}.get(name[2:], "libx264")
+    options = {"x265-params": "log-level=none"} if codec == "libx265" else None
+    path = write_clip(tmp_path / name, codec=codec, rate=rate, times_ms=times_ms, options=options)
+    with open_video(path) as reader:
+        frames = list(reader.frames())
+    assert reader.facts.frame_rate == pytest.approx(found)
+    assert reader.facts.has_stated_rate is is_stated
+    assert frames[-1].time_seconds == pytest.approx(14 / found, abs=0.002)
+
+
+def test_a_given_frame_rate_replaces_times_and_rate(clip: Path) -> None:
+    with open_video(clip, frame_rate=50) as reader:
+        frames = list(reader.frames())
+    assert reader.facts.frame_rate == 50
+    assert reader.problem is None
+    assert frames[10].time_seconds == pytest.approx(0.2)
+
+
 def test_times_count_from_the_first_frame(tmp_path: Path) -> None:
     frames, _ = read(write_clip(tmp_path / "a.mkv", range(3), times_ms=[700, 800, 900]))
     assert [frame.time_seconds for frame in frames] == pytest.approx([0, 0.1, 0.2])
