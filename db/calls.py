@@ -8,8 +8,6 @@ may be retried leaves the key of the search free, too.
 
 import json
 import logging
-import os
-import tempfile
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -30,6 +28,7 @@ from schemas.image_search import (
     SearchPrices,
     SearchRequest,
 )
+from schemas.processes import write_atomically
 from schemas.provenance import ANSWERED
 
 _SPOOLED = ".call.json"
@@ -118,22 +117,19 @@ def _store_row(
         return claim_id is None or store.claims.release(connection, claim_id)
 
 
-def spool_call(folder: Path, call: NewCall) -> None:
+def spool_call(folder: Path | None, call: NewCall) -> None:
     """Write a call that the database cannot store into a file that only its owner can read.
 
     Raises:
-        ServiceError: the file cannot be written.
+        ServiceError: there is no such folder, or the file cannot be written.
     """
+    if folder is None:
+        raise ServiceError(f"an answer of {call.model} cannot be stored: the store has no spool")
     agent = AgentRef.of_model(call.model)
     text = json.dumps({"agent": agent, "row": _row(call, agent)}, default=datetime.isoformat)
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        descriptor, temporary = tempfile.mkstemp(dir=folder, prefix=".call-")  # mode 600
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(temporary).replace(folder / f"{call.key}{_SPOOLED}")
+        write_atomically(folder / f"{call.key}{_SPOOLED}", text.encode())
     except OSError as error:
         raise ServiceError(
             f"an answer of {call.model} can be stored neither in the database nor in {folder}: "
@@ -174,6 +170,13 @@ def find_call(connection: Connection, key: str) -> ChatOutcome | None:
         return ChatFailure(reason=row.status, detail=row.response, retriable=False, **usage)
     truncated = row.status == "truncated"
     return ChatAnswer(text=row.response, seconds=row.seconds, truncated=truncated, **usage)
+
+
+@writes
+def correct_call(connection: Connection, key: str, answer: ChatAnswer) -> None:
+    """Store what was read in the raw answer of a call that could not be read before."""
+    values = {"response": answer.text, "status": _status_of(answer), "seconds": answer.seconds}
+    connection.execute(update(ModelCall).where(ModelCall.key == key).values(**values))
 
 
 @reads
@@ -223,8 +226,7 @@ def _row(call: NewCall, agent: AgentRef) -> dict[str, Any]:
     if isinstance(outcome, ChatFailure):
         response, status, seconds = outcome.detail, outcome.reason, 0.0
     else:
-        response, seconds = outcome.text, outcome.seconds
-        status = "truncated" if outcome.truncated else "answered"
+        response, seconds, status = outcome.text, outcome.seconds, _status_of(outcome)
     return {
         "key": call.key,
         "agent_id": agent.id,
@@ -247,6 +249,10 @@ def _row(call: NewCall, agent: AgentRef) -> dict[str, Any]:
         "served": call.served and call.served.model_dump_json(),
         "called_at": datetime.now(UTC),
     }
+
+
+def _status_of(answer: ChatAnswer) -> str:
+    return "truncated" if answer.truncated else "answered"
 
 
 LOST = "lost"

@@ -18,7 +18,7 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import cache
 from pathlib import Path
@@ -88,6 +88,7 @@ class Claims:
         self._clock = clock
         self._renewals = 0  # number of nested `renewed` blocks
         self._changing = threading.Lock()
+        self._given_up: frozenset[str] = frozenset()
         self._stop = threading.Event()
         self._renewal: threading.Thread | None = None
         self._last_beats: dict[
@@ -123,14 +124,22 @@ class Claims:
         gone = connection.execute(delete(Claim).where(Claim.id == claim_id))
         return gone.rowcount == 1
 
+    def give_up(self, *claim_ids: str) -> None:
+        """Count claims as released that cannot be deleted now; the next heartbeat deletes them."""
+        with self._changing:
+            self._given_up |= frozenset(claim_ids)
+
     def is_taken(self, connection: Connection, subject: str) -> bool:
         """Return whether there is a claim on the subject or a part of it; writes nothing."""
         is_live = Claim.process_id.not_in([*self.ended(connection)])
-        query = select(Claim.id).where(Claim.subject == subject, is_live)
+        is_wanted = Claim.id.not_in(self._given_up)
+        query = select(Claim.id).where(Claim.subject == subject, is_live, is_wanted)
         return connection.execute(query.limit(1)).first() is not None
 
     def beat(self, connection: Connection) -> None:
         """Renew all claims of this process; call it well within `lease_seconds`."""
+        if self._given_up:
+            connection.execute(delete(Claim).where(Claim.id.in_(self._given_up)))
         row = {"id": process_id(), "place": own_place(), "beats": 0, "beat_at": func.now()}
         connection.execute(
             insert_into(connection, Process)
@@ -457,12 +466,36 @@ def claim_subject(store: Store, subject: str) -> str | None:
         return store.claims.take(connection, subject)
 
 
-@retried
 def drop_claims(store: Store, *claim_ids: str) -> None:
-    """Release claims on unfinished work."""
-    if claim_ids:
-        with store.write() as connection:
-            connection.execute(delete(Claim).where(Claim.id.in_(claim_ids)))
+    """Release claims on unfinished work, at the next heartbeat if nothing can be stored now.
+
+    The work has mostly failed for a reason of its own, which an error here would hide.
+    """
+    if not claim_ids:
+        return
+    try:
+        _delete_claims(store, claim_ids)
+    except ServiceError as error:
+        _log.info("claims are released later: %s", error)
+        store.claims.give_up(*claim_ids)
+
+
+@writes
+def _delete_claims(connection: Connection, claim_ids: Sequence[str]) -> None:
+    connection.execute(delete(Claim).where(Claim.id.in_(claim_ids)))
+
+
+@retried
+def release_claim(store: Store, claim_id: str) -> bool:
+    """Release a claim; return False if another process had taken it over."""
+    with store.write() as connection:
+        return store.claims.release(connection, claim_id)
+
+
+@reads
+def is_claim_held(connection: Connection, claim_id: str) -> bool:
+    """Return whether a claim of this process has not been taken over."""
+    return connection.execute(select(Claim.id).where(Claim.id == claim_id)).first() is not None
 
 
 @contextmanager

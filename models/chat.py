@@ -1,17 +1,47 @@
 """The protocol of chat models, and requests in the message format of OpenAI's API."""
 
 from base64 import b64encode
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Protocol, runtime_checkable
 
-from schemas.chat import ChatOutcome, ChatRequest, ModelRef, ServedModel
+from schemas.chat import ChatFailure, ChatOutcome, ChatRequest, ModelRef, ServedModel
+
+
+class Sender:
+    """What a model that sends requests asks its caller, and tells it. This one permits all.
+
+    Thread-safe: `may_send` may be called from any thread.
+    """
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether no request is sent any more, so that nobody waits to send one."""
+        return False
+
+    def may_send(self, request: ChatRequest) -> bool:  # noqa: ARG002
+        """Tell, before each attempt, whether the request may be sent (again)."""
+        return True
+
+    def waiting(self, what: str) -> AbstractContextManager[None]:  # noqa: ARG002
+        """Return a context in which the model waits for something, "to ask again" for example."""
+        return nullcontext()
 
 
 @runtime_checkable
 class RetryingModel(Protocol):
-    """A chat model that retries failed requests unless `may_retry` says no."""
+    """A chat model that retries failed requests as its `sender` permits."""
 
-    may_retry: Callable[[], bool]
+    sender: Sender
+
+
+@runtime_checkable
+class RereadingModel(Protocol):
+    """A chat model that may read a stored answer that could not be read before."""
+
+    def read_again(self, failure: ChatFailure) -> ChatOutcome:
+        """The answer in what a server sent, or the failure again. Nothing is sent."""
+        ...
 
 
 @runtime_checkable

@@ -5,45 +5,60 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterat
 from concurrent.futures import Future
 from contextlib import asynccontextmanager
 from queue import SimpleQueue
-from typing import Any, TypeVar
+from time import monotonic, perf_counter
+from typing import Any, NamedTuple
+from urllib.parse import quote, quote_plus
+from uuid import uuid4
 
+import anyio
 import httpx
-import openai
 from anyio import create_task_group
 from anyio.abc import TaskGroup
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
-from models.adapter import Adapter, always, secret_in
-from models.chat import chat_messages
+from models.adapter import Adapter, secret_in
+from models.chat import Sender, chat_messages
+from models.chat_answers import (
+    BrokenAnswerError,
+    SentRequests,
+    ServerError,
+    read_completion,
+    refusal_of,
+)
 from models.model_list import list_models, listed_model, listed_models
+from models.retrying import backoff, wait_of
 from models.tls import trusted_authorities
-from schemas.chat import REFUSED, ChatAnswer, ChatFailure, ChatOutcome, ChatRequest, ServedModel
+from schemas.chat import ChatFailure, ChatOutcome, ChatRequest, ServedModel
 from schemas.profile import OpenAIChat
 
-_UNREADABLE_ANSWER = "unreadable_answer"
-"""The reason of an answer that was received, and paid for, but contains no readable text."""
-
 _CONNECT_TIMEOUT_SECONDS = 10.0
-_RETRIES_HEADER = "x-stainless-retry-count"  # in which the client counts its attempts
-_RAW_CHARACTERS = 10_000  # of a refusal
-_SAID_CHARACTERS = 500  # of it, in messages
+_LONGEST_WAIT_SECONDS = 120.0  # that a server may ask for; beyond it, the request is given up
+_LONGEST_PAUSE_SECONDS = 8.0
+_SECONDS_BETWEEN_LOOKS = 0.2
 _MOST_BYTES = 32 * 2**20  # of an answer
-_MOST_TOKENS = 100_000_000  # larger counts are implausible
-T = TypeVar("T")
+_RAW_CHARACTERS = 10_000  # of an answer that is no completion
 
 
-class _NotRetriedError(openai.OpenAIError):
-    """A request is not retried; the client passes its own errors of a transport on."""
+class _Attempt(NamedTuple):
+    """The outcome of sending a request once, and whether and when to send it again."""
+
+    outcome: ChatOutcome
+    again: bool = False
+    wait_seconds: float | None = None
 
 
 class OpenAIChatModel(Adapter[OpenAIChat]):
     """Asks a server, with up to `spec.max_in_flight` requests under way at once.
 
-    Requests run on an event loop in a thread of its own; `answer` hands their outcomes over. The
-    client retries timeouts, lost connections, 408, 409, 429 and 5xx with exponential backoff and
-    jitter, and waits as long as a `Retry-After` header says, while `may_retry` allows it. Of the
-    sampling, only what the profile states is sent: a server may have defaults of its own for the
-    rest (vLLM takes `top_k` and others from the model's `generation_config.json`). And a server
+    Requests run on an event loop in a thread of its own; `answer` hands their outcomes over. Faults
+    of the transport are asked again, with exponential backoff and jitter or as long as a
+    `Retry-After` header says, while `sender` allows it: timeouts, lost connections, 408, 409, 429,
+    5xx, and a status of success without a whole completion (a body that breaks off, a page, an
+    error, the answer to another request). Each request has a connection of its own: what a broken
+    or doubled response leaves on a connection would be read as the answer to the next request.
+
+    Of the sampling, only what the profile states is sent: a server may have defaults of its own for
+    the rest (vLLM takes `top_k` and others from the model's `generation_config.json`). And a server
     that keeps answers to a JSON schema may yet let raw control characters into strings, as vLLM
     with xgrammar does.
 
@@ -54,9 +69,11 @@ class OpenAIChatModel(Adapter[OpenAIChat]):
     def __init__(self, spec: OpenAIChat) -> None:
         super().__init__(spec)
         self._api_key = _read_api_key(spec)
+        self._address = f"{spec.base_url.rstrip('/')}/chat/completions"
+        self._sent = SentRequests(spec.name)
         self._served: ServedModel | None = None
         self._has_listed = False
-        self.may_retry = always
+        self.sender = Sender()
 
     def served(self) -> ServedModel | None:
         """The server's entry for this model; None if it lists none."""
@@ -85,70 +102,137 @@ class OpenAIChatModel(Adapter[OpenAIChat]):
                 self._spec.max_in_flight,
             )
 
-    def _client(self) -> openai.AsyncOpenAI:
-        timeout = httpx.Timeout(
-            self._spec.timeout_seconds,
-            connect=min(self._spec.timeout_seconds, _CONNECT_TIMEOUT_SECONDS),
-        )
-        limits = httpx.Limits(
-            max_connections=self._spec.max_in_flight,
-            max_keepalive_connections=self._spec.max_in_flight,
-        )
-        headers = dict(self._spec.headers)
+    def _client(self) -> httpx.AsyncClient:
+        seconds = self._spec.timeout_seconds
+        headers = {"User-Agent": "loupe-datasets", **self._spec.headers}
         if self._spec.api_key_header is not None:
             headers[self._spec.api_key_header] = self._api_key
-        client = openai.AsyncOpenAI(
-            api_key=self._api_key,
-            base_url=self._spec.base_url,
-            default_headers=headers,
-            default_query=self._spec.query,
-            max_retries=self._spec.max_retries,
-            http_client=openai.DefaultAsyncHttpxClient(
-                timeout=timeout,
-                limits=limits,
-                event_hooks={"request": [self._refuse_retry]},
-                verify=trusted_authorities(),
-            ),
+        elif self._spec.api_key_variable is not None:
+            headers["Authorization"] = f"Bearer {self._api_key}"
+        return httpx.AsyncClient(
+            headers=headers,
+            params=self._spec.query,
+            timeout=httpx.Timeout(seconds, connect=min(seconds, _CONNECT_TIMEOUT_SECONDS)),
+            limits=httpx.Limits(max_keepalive_connections=0),
+            verify=trusted_authorities(),
+            follow_redirects=True,
         )
-        # The client takes these from the environment: an account at OpenAI must not be sent to
-        # other servers.
-        client.organization = client.project = None
-        return client
 
-    async def _refuse_retry(self, request: httpx.Request) -> None:
-        if request.headers.get(_RETRIES_HEADER, "0") != "0" and not self.may_retry():
-            raise _NotRetriedError
+    async def _ask(self, client: httpx.AsyncClient, request: ChatRequest) -> ChatOutcome:
+        body = json.dumps(_body(self._spec, request)).encode()
+        retries = 0
+        while await anyio.to_thread.run_sync(self.sender.may_send, request):
+            attempt = await self._attempt(client, body)
+            if not attempt.again or retries == self._spec.max_retries:
+                return self._without_secrets(attempt.outcome)
+            if (pause := attempt.wait_seconds) is None:
+                pause = backoff(retries, _LONGEST_PAUSE_SECONDS)
+            retries += 1
+            await self._pause(pause, attempt.outcome)
+        return ChatFailure(
+            reason="not_asked",
+            detail=f"a request to {self._spec.base_url} is not sent for now",
+            retriable=True,
+        )
 
-    async def _ask(self, client: openai.AsyncOpenAI, request: ChatRequest) -> ChatOutcome:
+    def _without_secrets(self, outcome: ChatOutcome) -> ChatOutcome:
+        """Return an outcome in which a failure repeats no key, whatever the server says."""
+        if not isinstance(outcome, ChatFailure):
+            return outcome
+        detail, raw = outcome.detail, outcome.raw
+        for secret in filter(None, (self._api_key, *self._spec.query.values())):
+            for spelling in {secret, quote(secret, safe=""), quote_plus(secret)}:
+                detail, raw = detail.replace(spelling, "***"), raw.replace(spelling, "***")
+        return outcome.model_copy(update={"detail": detail, "raw": raw})
+
+    async def _pause(self, seconds: float, outcome: ChatOutcome) -> None:
+        """Wait before a request is sent again, as long as the run is not stopped."""
+        until = monotonic() + seconds
+        masked = self._without_secrets(outcome)
+        why = masked.detail if isinstance(masked, ChatFailure) else ""
+        with self.sender.waiting(f"to ask again ({why})"):
+            while not self.sender.is_stopped and (left := until - monotonic()) > 0:
+                await anyio.sleep(min(left, _SECONDS_BETWEEN_LOOKS))
+
+    async def _attempt(self, client: httpx.AsyncClient, body: bytes) -> _Attempt:
+        """Send a request once."""
+        started = perf_counter()
+        number = uuid4().hex
         try:
-            # The body is read here and not by the client, which would send the request again if the
-            # body breaks off: an answer that has started is paid for.
-            async with client.chat.completions.with_streaming_response.create(
-                **_body(self._spec, request)
-            ) as response:
-                raw, fault = await _read_body(response.http_response)
-        except _NotRetriedError:
-            return ChatFailure(
-                reason="not_asked",
-                detail=f"a request to {self._spec.base_url} failed and is not sent again for now",
-                retriable=True,
+            with anyio.fail_after(self._spec.timeout_seconds):
+                response = await _exchanged(client, self._address, number, body)
+            completion = self._sent.checked(response, number, body)
+            outcome = read_completion(
+                completion,
+                response.text,
+                perf_counter() - started,
+                self._address,
+                reasoning_is_answer=self._spec.read_reasoning,
             )
-        except openai.APITimeoutError as error:
-            return ChatFailure(
-                reason="timeout",
-                detail=f"{self._spec.base_url} did not answer within "
-                f"{self._spec.timeout_seconds} seconds: {error}",
-                retriable=True,
-            )
-        except openai.APIConnectionError as error:
-            return ChatFailure(
-                reason="unreachable",
-                detail=f"no connection to {self._spec.base_url}: {error.__cause__ or error}",
-                retriable=True,
-            )
-        except openai.APIStatusError as error:
-            return _refused(error)
-        return _read_completion(raw, response.http_response.elapsed.total_seconds(), fault)
+        except ServerError as error:
+            return self._refused(error)
+        except BrokenAnswerError as error:
+            detail = f"{self._address} answered, but {error}"
+            return _failed(error.reason, detail, raw=error.raw[:_RAW_CHARACTERS], again=True)
+        except (httpx.TimeoutException, TimeoutError) as error:
+            within = f"within {self._spec.timeout_seconds} seconds"
+            detail = f"{self._spec.base_url} did not answer {within} {_said(error)}"
+            return _failed("timeout", detail.strip(), again=True)
+        except httpx.HTTPError as error:
+            detail = f"no connection to {self._spec.base_url} {_said(error)}"
+            if isinstance(error, httpx.ConnectError):
+                detail += "; `loupe doctor` says how to start or reach it"
+            return _failed("unreachable", detail, again=True)
+        return _Attempt(outcome)
+
+    def _refused(self, error: ServerError) -> _Attempt:
+        failure = refusal_of(error, self._address, self._spec)
+        wait = wait_of(error.response)
+        again = failure.reason in ("rate_limited", "timeout", "server_error")
+        is_near = wait is None or wait <= _LONGEST_WAIT_SECONDS
+        return _Attempt(failure, again and is_near, wait)
+
+
+def _failed(reason: str, detail: str, *, raw: str = "", again: bool = False) -> _Attempt:
+    failure = ChatFailure(reason=reason, detail=detail, retriable=True, raw=raw)
+    return _Attempt(failure, again)
+
+
+def _said(error: Exception) -> str:
+    """What an exception of the transport says, in brackets."""
+    return f"({str(error) or type(error).__name__})"
+
+
+async def _exchanged(
+    client: httpx.AsyncClient, address: str, number: str, body: bytes
+) -> httpx.Response:
+    """Send a request, with its number as a header, and return the response with its whole body.
+
+    Raises:
+        BrokenAnswerError: the body broke off, is too large or not encoded as it says.
+        httpx.HTTPError: no response came.
+    """
+    headers = {"Content-Type": "application/json", "X-Request-Id": number}
+    received = bytearray()
+    async with client.stream("POST", address, content=body, headers=headers) as response:
+        try:
+            async for part in response.aiter_bytes():
+                received += part
+                if len(received) > _MOST_BYTES:
+                    raise BrokenAnswerError(f"the body is larger than {_MOST_BYTES:,} bytes")
+        except httpx.TimeoutException:
+            raise
+        except httpx.HTTPError as error:
+            raw = received.decode("utf-8", "backslashreplace")
+            raise BrokenAnswerError(f"the body broke off {_said(error)}", raw) from error
+    decoded = [
+        (name, value)
+        for name, value in response.headers.multi_items()
+        if name not in ("content-encoding", "content-length", "transfer-encoding")
+    ]
+    return httpx.Response(
+        response.status_code, headers=decoded, content=bytes(received), request=response.request
+    )
 
 
 @asynccontextmanager
@@ -209,24 +293,18 @@ def _bounded(
 
 def _read_api_key(spec: OpenAIChat) -> str:
     if spec.api_key_variable is None:
-        # Any value will do, but one is needed: otherwise the client would take OPENAI_API_KEY from
-        # the environment and send it to this server.
-        return "none"
+        return ""
     taken = f"the model {spec.name!r} at {spec.base_url} takes its API key"
     return secret_in(spec.api_key_variable, taken)
 
 
 def _body(spec: OpenAIChat, request: ChatRequest) -> dict[str, Any]:
-    """The arguments of the client's `create`."""
+    """The body of a request."""
     sampling = spec.sent_sampling
     if "max_tokens" in sampling:
         sampling[spec.limit_parameter] = sampling.pop("max_tokens")
     body: dict[str, Any] = {"model": spec.name, "messages": chat_messages(request)}
     body |= {name: value for name, value in sampling.items() if value is not None}
-    if spec.api_key_header is not None:
-        body["extra_headers"] = {"Authorization": openai.omit}
-    if spec.body:
-        body["extra_body"] = spec.body
     if request.answer_schema is not None and spec.structured == "json_schema":
         body["response_format"] = {
             "type": "json_schema",
@@ -234,151 +312,4 @@ def _body(spec: OpenAIChat, request: ChatRequest) -> dict[str, Any]:
         }
     elif request.answer_schema is not None and spec.structured == "json_object":
         body["response_format"] = {"type": "json_object"}
-    return body
-
-
-def _refused(error: openai.APIStatusError) -> ChatFailure:
-    """The failure for a status of 4xx or 5xx, after the client's retries."""
-    status = error.status_code
-    retriable = True
-    if status == httpx.codes.TOO_MANY_REQUESTS:
-        reason = "rate_limited"
-    elif status == httpx.codes.REQUEST_TIMEOUT:
-        reason = "timeout"
-    elif status == httpx.codes.CONFLICT or status >= httpx.codes.INTERNAL_SERVER_ERROR:
-        reason = "server_error"
-    elif status in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN, httpx.codes.NOT_FOUND):
-        # A wrong key, right, address or model name: a fault of the settings, not of this input.
-        reason = "misconfigured"
-    else:
-        reason, retriable = REFUSED, False
-    said = server_sentence(error.response.text)
-    address = error.request.url.copy_with(query=None)
-    return ChatFailure(
-        reason=reason,
-        detail=f"{address} answered with status {status}" + (f": {said}" if said else ""),
-        retriable=retriable,
-        raw=error.response.text[:_RAW_CHARACTERS],
-    )
-
-
-def server_sentence(body: str) -> str:
-    """What a server says in the body of an error, on one line; "" where it says nothing.
-
-    It is looked for where servers put it: in `error.message` (OpenAI, vLLM), `error`, `message` and
-    `detail` (FastAPI). Of a page in HTML nothing is shown.
-    """
-    try:
-        found = json.loads(body)
-    except (ValueError, RecursionError):
-        found = "" if body.lstrip().startswith("<") else body
-    for name in ("error", "message", "detail"):
-        if isinstance(found, dict):
-            found = found.get(name) or found
-    sentence = found if isinstance(found, str) else json.dumps(found) if found else ""
-    return " ".join(sentence.split())[:_SAID_CHARACTERS]
-
-
-async def _read_body(response: httpx.Response) -> tuple[str, str | None]:
-    """The body of an answer as far as it came, and what kept it from being whole, if anything."""
-    body = bytearray()
-    fault = None
-    try:
-        async for part in response.aiter_raw():
-            body += part
-            if len(body) > _MOST_BYTES:
-                fault = f"the body is larger than {_MOST_BYTES:,} bytes"
-                break
-    except httpx.HTTPError as error:
-        fault = f"the body broke off ({str(error) or type(error).__name__})"
-    try:
-        text = httpx.Response(200, headers=response.headers, content=bytes(body)).text
-    except httpx.DecodingError:
-        fault = fault or "the body is not in the encoding that its header names"
-        text = body.decode("utf-8", "backslashreplace")
-    return text, fault
-
-
-def _read_completion(raw: str, seconds: float, fault: str | None = None) -> ChatOutcome:
-    """The answer in a response with a status of success, whose body may still be anything.
-
-    It was paid for, whatever it is: what cannot be read is a failure that is not asked for again.
-    An answer without content is an empty `ChatAnswer` (a model may spend all its tokens on
-    reasoning). A refusal is what the model said.
-    """
-    try:
-        body = json.loads(raw.removeprefix("\ufeff"))
-    except (ValueError, RecursionError) as error:
-        return _unreadable(fault or f"the body is not JSON: {error}", raw, {})
-    choices = _field(body, "choices", list)
-    if not choices:
-        return _unreadable("the body holds no list of choices", raw, body)
-    message = _field(choices[0], "message", dict)
-    if message is None:
-        return _unreadable("the first choice holds no message", raw, body)
-    text = _text_of(message.get("content"))
-    if text is None:
-        return _unreadable("the content of the message is neither text nor parts", raw, body)
-    tokens_in, tokens_out = _tokens(body)
-    return ChatAnswer(
-        text=text or _field(message, "refusal", str) or "",
-        tokens_in=tokens_in,
-        tokens_out=tokens_out,
-        seconds=seconds,
-        truncated=choices[0].get("finish_reason") == "length",
-        raw=raw,
-    )
-
-
-def _unreadable(what: str, raw: str, body: Any) -> ChatFailure:
-    tokens_in, tokens_out = _tokens(body)
-    return ChatFailure(
-        reason=_UNREADABLE_ANSWER,
-        detail=f"the server answered, but {what}",
-        retriable=False,
-        raw=raw,
-        tokens_in=tokens_in,
-        tokens_out=tokens_out,
-    )
-
-
-def _text_of(content: Any) -> str | None:
-    """The text of a message's content: a string, or a list of parts; None where it is neither.
-
-    Parts without text of the answer, such as a model's thoughts, are left out.
-    """
-    if content is None or isinstance(content, str):
-        return content or ""
-    if isinstance(content, dict):
-        content = [content]
-    if not isinstance(content, list):
-        return None
-    texts = [part if isinstance(part, str) else _text_of_part(part) for part in content]
-    readable = [text for text in texts if text is not None]
-    return "".join(readable) if readable or not content else None
-
-
-def _text_of_part(part: Any) -> str | None:
-    if _field(part, "type", str) in ("thinking", "reasoning"):
-        return ""
-    text = _field(part, "text", str)
-    return _field(part, "refusal", str) if text is None else text
-
-
-def _tokens(body: Any) -> tuple[int | None, int | None]:
-    """Tokens in and out as the body states them; None for what is no credible count."""
-    usage = _field(body, "usage", dict) or {}
-    return _count(usage.get("prompt_tokens")), _count(usage.get("completion_tokens"))
-
-
-def _count(value: Any) -> int | None:
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
-    is_whole = isinstance(value, int) and not isinstance(value, bool)
-    return value if is_whole and 0 <= value <= _MOST_TOKENS else None
-
-
-def _field(value: Any, name: str, kind: type[T]) -> T | None:
-    """A field of a JSON object; None where it is missing or of another kind."""
-    found = value.get(name) if isinstance(value, dict) else None
-    return found if isinstance(found, kind) else None
+    return body | spec.body

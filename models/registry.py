@@ -1,20 +1,26 @@
 """Build the models and searches that a profile names, and pin their files."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from pathlib import Path
 from pkgutil import resolve_name
 from threading import Lock
 from typing import Any, assert_never, cast
 
-from models.adapter import Adapter, always
-from models.chat import ChatModel, RemoteModel, RetryingModel
+from models.adapter import Adapter
+from models.chat import ChatModel, RemoteModel, RetryingModel, Sender
 from models.embedding import ImageTextEmbedder
 from models.image_editor import ImageEditor
 from models.image_search import ImageSearch
 from models.tracking.detector import PersonDetector, PoseModel
 from schemas.base import Record
-from schemas.chat import ChatOutcome, ChatRequest, ServedModel
+from schemas.chat import (
+    ANSWER_IN_REASONING,
+    ChatFailure,
+    ChatOutcome,
+    ChatRequest,
+    ServedModel,
+)
 from schemas.embedding import (
     BuiltinEmbedder,
     BuiltinStillsEmbedder,
@@ -102,7 +108,7 @@ class OnDemandChatModel(Adapter[ChatModelSpec]):
     def __init__(self, spec: ChatModelSpec) -> None:
         super().__init__(spec)
         self._remote: ChatModel | None = None
-        self.may_retry = always
+        self.sender = Sender()
 
     def answer(self, requests: Iterable[ChatRequest]) -> Iterator[tuple[int, ChatOutcome]]:
         """(position, outcome) of each request: see `ChatModel`."""
@@ -110,8 +116,16 @@ class OnDemandChatModel(Adapter[ChatModelSpec]):
         for first in remaining:
             model = self._model()
             if isinstance(model, RetryingModel):
-                model.may_retry = self.may_retry
+                model.sender = self.sender
             yield from model.answer(chain((first,), remaining))
+
+    def read_again(self, failure: ChatFailure) -> ChatOutcome:
+        """The answer among the reasoning of a stored response, if the profile reads it there."""
+        is_read = isinstance(self._spec, OpenAIChat) and self._spec.read_reasoning
+        if not is_read or failure.reason != ANSWER_IN_REASONING:
+            return failure
+        read: Callable[[str], ChatOutcome] = resolve_name("models.chat_answers.read_reasoning")
+        return read(failure.raw)
 
     def served(self) -> ServedModel | None:
         """The server's entry for the model, once it was asked; None without a server."""

@@ -14,6 +14,15 @@ def _storable(text: str) -> str:
 REFUSED = "refused_request"
 """Reason for a request that a model does not accept in this form; it costs nothing."""
 
+CONTENT_FILTERED = "content_filter"
+"""Reason for an answer or a request that a server's content filter holds back."""
+
+ANSWER_IN_REASONING = "answer_in_reasoning"
+"""Reason for an answer that a server puts among the reasoning, and leaves the content empty."""
+
+QUOTA_EXHAUSTED = "quota_exhausted"
+"""Reason for a request that the account cannot pay for, which concerns all requests."""
+
 RawText = Annotated[str, AfterValidator(_storable)]
 """A text by a server. NULs and lone surrogates, which databases cannot store, are escaped."""
 
@@ -122,7 +131,8 @@ class ChatFailure(Record):
     """A call without a usable answer, after the retries for its kind of failure.
 
     `reason` is a snake_case word (`timeout`, `rate_limited`, `server_error`, `refused_request`,
-    `unreachable`, `unreadable_answer`, `misconfigured`: key, address or model name is wrong).
+    `unreachable`, `unreadable_answer`, `content_filter`, `answer_in_reasoning`, `quota_exhausted`,
+    `misconfigured`: key, address, model name or parameters are wrong).
     `retriable` says whether a later attempt may succeed: such inputs stay pending, the others are
     quarantined. `raw` is the server's response. Tokens are those that were charged nevertheless;
     None if an answer does not state them.

@@ -271,7 +271,8 @@ class OpenAIChat(_SampledModel):
     Servers accept different parameters. `limit_parameter` names the limit on an answer's tokens;
     `leave_out` are sampling parameters that are not sent; `headers`, `query` and `body` are sent
     with every request. `structured` is how the form of an answer is requested: by its JSON schema,
-    as any JSON object, or only in the words of the prompt. `launch` says how to start a server of
+    as any JSON object, or only in the words of the prompt. `read_reasoning` reads an answer whose
+    content is null from `reasoning_content` or `reasoning`. `launch` says how to start a server of
     your own; answers do not depend on it.
     """
 
@@ -285,6 +286,7 @@ class OpenAIChat(_SampledModel):
     query: dict[str, str] = Field(default_factory=dict)
     body: dict[str, Any] = Field(default_factory=dict)
     structured: Literal["json_schema", "json_object", "none"] = "json_schema"
+    read_reasoning: bool = False
     timeout_seconds: float = Field(default=120.0, gt=0)
     max_retries: int = Field(default=5, ge=0)
     max_in_flight: int = Field(default=32, gt=0)

@@ -18,6 +18,8 @@ from flows.engine.runner import Stage, get_or_create_entity, run_stage, run_stre
 from models.registry import OnDemandChatModel
 from prompts.loader import Prompt
 from schemas.chat import (
+    ANSWER_IN_REASONING,
+    QUOTA_EXHAUSTED,
     REFUSED,
     ChatAnswer,
     ChatFailure,
@@ -27,14 +29,14 @@ from schemas.chat import (
     ModelRef,
 )
 from schemas.errors import ModelError
-from schemas.profile import ChatModelSpec, VllmChat
+from schemas.profile import ChatModelSpec, OpenAIChat, VllmChat
 from schemas.provenance import Role
 from schemas.records import Caption, Image, PromptText, Rejection
 
-_SERVER_IS_GONE = ("unreachable", "misconfigured")
+_SERVER_IS_GONE = ("unreachable", "misconfigured", "web_page", QUOTA_EXHAUSTED)
 _SHOWN_CHARACTERS = 10_000  # characters of a server's message kept in quarantine
 _EXAMPLE_CHARACTERS = 200
-_SETTINGS_ARE_WRONG = ("misconfigured", "out_of_memory")
+_SETTINGS_ARE_WRONG = ("misconfigured", "web_page", "out_of_memory")
 _ENOUGH_REFUSALS = 3  # equal refusals after which the settings are considered wrong, not the inputs
 _MOST_REFUSALS = 20  # equal refusals after which no further request is sent
 _WITH_DIGIT = re.compile(r"\S*\d\S*")
@@ -53,7 +55,12 @@ class DatasetModel:
         self.dataset = dataset
         self.spec = spec
         self.model = RecordedChatModel(
-            OnDemandChatModel(spec), context.store, dataset, spec.prices, context.budget
+            OnDemandChatModel(spec),
+            context.store,
+            dataset,
+            spec.prices,
+            context.budget,
+            context.progress.waits,
         )
 
     @property
@@ -120,8 +127,14 @@ def model_settings(spec: ChatModelSpec, prompt: Prompt, **values: object) -> dic
         "model": spec.ref.model_dump(),
         "parameters": spec.parameters,
         "prompt": prompt.digest,
+        **({"read_reasoning": True} if _reads_reasoning(spec) else {}),
         **values,
     }
+
+
+def _reads_reasoning(spec: ChatModelSpec) -> bool:
+    """Tell whether answers are read in another way, although the calls are the same."""
+    return isinstance(spec, OpenAIChat) and spec.read_reasoning
 
 
 class Ask(NamedTuple, Generic[SubjectT]):
@@ -319,8 +332,8 @@ def _copy_rejection(value: object, request: ChatRequest, answer: ChatAnswer) -> 
 def ask(model: LedgerModel, requests: Iterable[ChatRequest]) -> dict[int, ChatOutcome]:
     """Return outcomes by position; after the server is lost or refuses all, the rest is omitted.
 
-    A model that refuses every request with the same message, and has never answered a request of
-    this kind, is misconfigured: in this case no refusal is final.
+    A model that refuses every request with the same message, or answers each among its reasoning,
+    and has never answered a request of this kind, is misconfigured: then no refusal is final.
     """
     outcomes: dict[int, ChatOutcome] = {}
     remaining = iter(requests)
@@ -351,10 +364,13 @@ def ask(model: LedgerModel, requests: Iterable[ChatRequest]) -> dict[int, ChatOu
 
 
 def _same_refusal(outcomes: Iterable[ChatOutcome]) -> ChatFailure | None:
-    """Return the first outcome if all are refusals with the same message, numbers aside."""
+    """Return the first outcome if all are refusals with the same message, numbers aside.
+
+    An answer among the reasoning is none that can be used, and counts as a refusal.
+    """
     first = None
     for one in outcomes:
-        if not isinstance(one, ChatFailure) or one.reason != REFUSED:
+        if not isinstance(one, ChatFailure) or one.reason not in (REFUSED, ANSWER_IN_REASONING):
             return None
         first = first or one
         if _WITH_DIGIT.sub("#", one.detail) != _WITH_DIGIT.sub("#", first.detail):

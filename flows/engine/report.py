@@ -4,9 +4,10 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, NamedTuple, Protocol
 
 from rich.console import Console
@@ -19,8 +20,10 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 from rich.progress import Progress as Bars
+from rich.table import Column
 
 from db.entities import WorkResult
+from flows.engine.stopping import Waits
 
 
 class Deferred(NamedTuple):
@@ -75,8 +78,13 @@ class StageReport:
             if results and all(isinstance(result, Deferred) for result in results):
                 self.stalled = self.may_stall
 
-    def end_wait(self, _chunk: object = None) -> None:
-        """End `wait_for_more`: a chunk has ended, and its claim with it."""
+    def end_wait(self, chunk: Future[None]) -> None:
+        """End `wait_for_more`: a chunk has ended, and its claim with it.
+
+        After one that failed the stage takes no further chunk.
+        """
+        if chunk.exception() is not None:
+            self.stalled = True
         self._more.set()
 
     def wait_for_more(self, seconds: float) -> None:
@@ -156,10 +164,17 @@ def known_sum(value: float | None, unknown: int) -> str:
 
 
 _SECONDS_BETWEEN_LINES = 10.0
+_LONGEST_SILENCE_SECONDS = 60.0  # while nothing changes
+_SECONDS_BETWEEN_LOOKS = 1.0
 
 
 class Progress:
     """Shows the progress of a stage. Thread-safe. This base class shows nothing."""
+
+    @cached_property
+    def waits(self) -> Waits:
+        """What the run waits for."""
+        return Waits()
 
     def start(self, stage: str, total: int | None) -> None:
         """Start a stage with `total` inputs (None: not known)."""
@@ -185,35 +200,100 @@ class Progress:
         """Show a message between stages."""
 
 
-class LineProgress(Progress):
-    """Shows a line of progress from time to time, and the summary of each stage."""
+@dataclass
+class _Shown:
+    """The state of a stage that is running, and when a line about it was shown."""
 
-    def __init__(self, show: Callable[[str], object]) -> None:
+    total: int | None
+    started: float
+    last: float
+    done: int = 0
+    line: str = ""
+    silence: float = _SECONDS_BETWEEN_LINES
+
+
+class LineProgress(Progress):
+    """Shows the summary of each stage and, after ten seconds of silence, how far it is.
+
+    A line says what the stage waits for. While nothing changes, lines become rarer.
+    """
+
+    def __init__(
+        self, show: Callable[[str], object], clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._show = show
-        self._counts: dict[str, tuple[int, int | None, float]] = {}
+        self._clock = clock
+        self._stages: dict[str, _Shown] = {}
         self._counting = threading.Lock()
+        self._ended: threading.Event | None = None  # ends the thread that looks
 
     def start(self, stage: str, total: int | None) -> None:
         """Begin to count."""
-        self._counts[stage] = (0, total, time.monotonic())
+        with self._counting:
+            now = self._clock()
+            self._stages[stage] = _Shown(total, now, now)
+            if self._ended is None:
+                self._ended = threading.Event()
+                threading.Thread(target=self._look_until, args=[self._ended], daemon=True).start()
 
     def advance(self, stage: str, count: int) -> None:
-        """Show a line if enough time has passed since the last one."""
+        """Count inputs."""
         with self._counting:
-            done, total, last = self._counts[stage]
-            done, now = done + count, time.monotonic()
-            if now - last >= _SECONDS_BETWEEN_LINES:
-                self._show(f"{stage}: {done:,}" + (f" of {total:,}" if total else ""))
-                last = now
-            self._counts[stage] = (done, total, last)
+            self._stages[stage].done += count
+        self.look()
 
     def end(self, report: StageReport) -> None:
         """Show the summary."""
+        with self._counting:
+            self._stages.pop(report.stage, None)
+            if not self._stages and self._ended is not None:
+                self._ended.set()
+                self._ended = None
         self._show(f"{report.stage:<32} {report.summary}")
 
     def say(self, sentence: str) -> None:
         """Show the message."""
         self._show(sentence)
+
+    def _look_until(self, ended: threading.Event) -> None:
+        while not ended.wait(_SECONDS_BETWEEN_LOOKS):
+            self.look()
+
+    def look(self) -> None:
+        """Show a line for each stage that has been silent for long enough."""
+        with self._counting:
+            now = self._clock()
+            for stage, one in self._stages.items():
+                if now - one.last < _SECONDS_BETWEEN_LINES:
+                    continue
+                line = self._line(stage, one, now)
+                one.silence = 2 * one.silence if line == one.line else _SECONDS_BETWEEN_LINES
+                one.silence = min(one.silence, _LONGEST_SILENCE_SECONDS)
+                if line == one.line and now - one.last < one.silence:
+                    continue
+                one.line, one.last = line, now
+                self._show(line)
+
+    def _line(self, stage: str, one: _Shown, now: float) -> str:
+        """Return how far a stage is, at what rate, how long it will take, and for what it waits."""
+        parts = [f"{stage}: {one.done:,}" + (f" of {one.total:,}" if one.total else "")]
+        if one.done:
+            rate = one.done / max(now - one.started, 1e-9)
+            left = duration((one.total - one.done) / rate) if one.total else ""
+            parts.append(f"{per_second(rate)}{f', {left} left' if left else ''}")
+        return "; ".join([*parts, *filter(None, [str(self.waits)])])
+
+
+def per_second(rate: float) -> str:
+    """Return a rate in words: per second, or per minute if it is slow."""
+    return f"{rate:,.1f} per second" if rate >= 1 else f"{60 * rate:,.1f} per minute"
+
+
+def duration(seconds: float) -> str:
+    """Return a duration in its largest unit, for people: 40 s, 12 min, 3.5 h."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
 class BarProgress(LineProgress):
@@ -227,6 +307,11 @@ class BarProgress(LineProgress):
             MofNCompleteColumn(),
             TimeElapsedColumn(),
             TimeRemainingColumn(),
+            TextColumn(
+                "{task.fields[waits]}",
+                markup=False,
+                table_column=Column(no_wrap=True, overflow="ellipsis"),
+            ),
             console=console,
             transient=True,
         )
@@ -235,11 +320,17 @@ class BarProgress(LineProgress):
     def start(self, stage: str, total: int | None) -> None:
         """Show an empty bar."""
         self._bars.start()
-        self._tasks[stage] = self._bars.add_task(stage, total=total)
+        self._tasks[stage] = self._bars.add_task(stage, total=total, waits="")
+        super().start(stage, total)
 
     def advance(self, stage: str, count: int) -> None:
         """Advance the bar."""
         self._bars.advance(self._tasks[stage], count)
+
+    def look(self) -> None:
+        """Show beside the bars what is waited for."""
+        for task in list(self._tasks.values()):
+            self._bars.update(task, waits=str(self.waits))
 
     def end(self, report: StageReport) -> None:
         """Remove the bar and show the summary."""

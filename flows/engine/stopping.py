@@ -1,4 +1,4 @@
-"""Limits of a run, and its stop: send nothing new and store the outcomes of paid requests.
+"""Limits of a run, what it waits for, and its stop: nothing new is sent, paid answers are stored.
 
 The first SIGINT or SIGTERM prints on standard error what the run waits for; a second one ends the
 process immediately. Code that sends requests counts them with `Stop.begin` and `Stop.end`.
@@ -8,7 +8,8 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 from typing import Never
@@ -150,3 +151,29 @@ class Budget:
         if self.max_tokens is not None and self.tokens >= self.max_tokens:
             return f"the run has used {self.tokens} of --max-tokens {self.max_tokens} tokens"
         return None
+
+
+class Waits:
+    """What the threads of a run wait for at present. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._present: dict[object, str | Callable[[], str]] = {}
+
+    @contextmanager
+    def on(self, what: str | Callable[[], str]) -> Iterator[None]:
+        """State what this thread waits for in the block: "for the answers of …"."""
+        key = object()
+        self._present[key] = what
+        try:
+            yield
+        finally:
+            del self._present[key]
+
+    def __str__(self) -> str:
+        """What is waited for, in one line, with how many threads wait for it; may be empty."""
+        present = list(self._present.values())
+        counts = Counter(one if isinstance(one, str) else one() for one in present)
+        parts = [
+            f"{what} ({count:,} times)" if count > 1 else what for what, count in counts.items()
+        ]
+        return f"waiting {'; '.join(parts)}" if parts else ""

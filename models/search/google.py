@@ -9,7 +9,8 @@ from typing import Any
 import httpx
 
 from models.adapter import always
-from models.search.web import Attempt, Sleep, WebSearch, size_of, text_of, wait_of
+from models.retrying import wait_of
+from models.search.web import Attempt, Sleep, WebSearch, size_of, text_of
 from schemas.base import sha256_of
 from schemas.image_search import (
     GOOGLE_ENDS_ON,

@@ -9,7 +9,8 @@ from typing import Any, Final
 import httpx
 from pydantic import BaseModel, Field, ValidationError
 
-from models.search.web import Attempt, Sleep, WebSearch, size_of, text_of, wait_of
+from models.retrying import wait_of
+from models.search.web import Attempt, Sleep, WebSearch, size_of, text_of
 from schemas.errors import ConfigurationError
 from schemas.image_search import OpenverseSearch, SearchHit
 from schemas.licences import licence_name

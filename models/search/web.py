@@ -2,7 +2,6 @@
 
 import json
 import logging
-import random
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -13,6 +12,7 @@ import httpx
 
 from models.adapter import Adapter, always, secret_in
 from models.image_search import plain_query
+from models.retrying import backoff
 from models.tls import trusted_authorities
 from schemas.image_search import (
     GoogleSearch,
@@ -25,7 +25,6 @@ from schemas.image_search import (
 )
 
 _RAW_CHARACTERS = 10_000  # of a failed response, kept for diagnosis
-_FIRST_PAUSE_SECONDS = 0.5
 _LONGEST_PAUSE_SECONDS = 30.0
 _MOST_PIXELS = 10**9  # the largest valid side
 _SHOWN_CHARACTERS = 200
@@ -88,7 +87,9 @@ class WebSearch(Adapter[SearchT], ABC):
                 counted += made.counted
                 if not made.retry or retries == self._spec.max_retries:
                     break
-                pause = _backoff(retries) if made.wait_seconds is None else made.wait_seconds
+                pause = made.wait_seconds
+                if pause is None:
+                    pause = backoff(retries, _LONGEST_PAUSE_SECONDS)
                 _log.info("asking again in %.1f s: %s", pause, getattr(made.outcome, "detail", ""))
                 self._sleep(pause)
                 if not may_retry():
@@ -208,12 +209,6 @@ class WebSearch(Adapter[SearchT], ABC):
         return text
 
 
-def wait_of(response: httpx.Response) -> float | None:
-    """Return the seconds of a `Retry-After` header, or None if there is none."""
-    after = response.headers.get("retry-after", "")
-    return float(after) if after.isascii() and after.isdigit() else None
-
-
 def text_of(value: Any) -> str | None:
     """Return a text that is not blank; None for anything else."""
     return value if isinstance(value, str) and value.strip() else None
@@ -224,8 +219,3 @@ def size_of(value: Any) -> int | None:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     return int(value) if 0 < value <= _MOST_PIXELS and value == int(value) else None
-
-
-def _backoff(retries_made: int) -> float:
-    longest = min(_LONGEST_PAUSE_SECONDS, _FIRST_PAUSE_SECONDS * 2.0**retries_made)
-    return longest * random.uniform(0.5, 1.0)  # noqa: S311 - jitter, nothing secret

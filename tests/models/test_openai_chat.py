@@ -1,6 +1,7 @@
 import json
 import logging
 import time
+from collections.abc import Iterator
 from io import BytesIO
 from typing import Any
 
@@ -8,7 +9,10 @@ import pytest
 from PIL import Image
 from pydantic import ValidationError
 
-from models.openai_chat import OpenAIChatModel, _read_completion, server_sentence
+from models.chat import Sender
+from models.chat_answers import read_completion, server_sentence
+from models.openai_chat import OpenAIChatModel
+from models.registry import OnDemandChatModel
 from schemas.chat import ChatAnswer, ChatFailure, ChatImage, ChatOutcome, ChatRequest
 from schemas.errors import ConfigurationError
 from schemas.profile import OpenAIChat, Sampling
@@ -190,14 +194,50 @@ def test_a_lost_connection_is_retried(counting: CountingServer) -> None:
     assert isinstance(ask(model_of(counting.base_url)), ChatAnswer)
 
 
-def test_may_retry_prevents_further_retries(counting: CountingServer) -> None:
+class Limited(Sender):
+    """Lets requests be sent as long as the server got fewer than `most`."""
+
+    def __init__(self, server: CountingServer, most: int) -> None:
+        self._server = server
+        self._most = most
+
+    def may_send(self, request: ChatRequest) -> bool:
+        return self._server.ledger.counts.total() < self._most
+
+
+def test_a_request_is_sent_only_while_its_sender_permits_it(counting: CountingServer) -> None:
     counting.ledger.add_faults(Fault("status", status=503, times=9))
     model = model_of(counting.base_url, max_retries=5)
-    model.may_retry = lambda: counting.ledger.counts.total() < 2
+    model.sender = Limited(counting, 2)
     failure = ask(model)
     assert isinstance(failure, ChatFailure)
     assert (failure.reason, failure.retriable) == ("not_asked", True)
     assert counting.ledger.summary()["total"] == 2
+
+
+class Stopping(Sender):
+    """Is stopped from its second look on."""
+
+    looks = 0
+
+    @property
+    def is_stopped(self) -> bool:
+        self.looks += 1
+        return self.looks > 1
+
+    def may_send(self, request: ChatRequest) -> bool:
+        return self.looks < 2
+
+
+def test_a_pause_ends_when_the_run_is_stopped(counting: CountingServer) -> None:
+    counting.ledger.add_faults(Fault("status", status=429, retry_after_seconds=60))
+    model = model_of(counting.base_url)
+    model.sender = Stopping()
+    started = time.monotonic()
+    failure = ask(model)
+    assert isinstance(failure, ChatFailure)
+    assert failure.reason == "not_asked"
+    assert time.monotonic() - started < 10
 
 
 def test_a_persistent_status_is_mapped_to_a_reason(
@@ -226,6 +266,146 @@ def test_a_persistent_status_is_mapped_to_a_reason(
             assert "instructed to answer" in failure.raw
 
 
+def failure_of(counting: CountingServer, **settings: Any) -> ChatFailure:
+    failure = ask(model_of(counting.base_url, **{"max_retries": 0, **settings}))
+    assert isinstance(failure, ChatFailure)
+    return failure
+
+
+def test_an_account_without_credit_is_final_at_once(
+    subtests: pytest.Subtests, counting: CountingServer
+) -> None:
+    cases: list[tuple[int, dict[str, Any]]] = [
+        (429, {"code": "insufficient_quota", "message": "You exceeded your current quota."}),
+        (429, {"type": "billing_hard_limit_reached", "message": "Billing limit."}),
+        (400, {"message": "Your credit balance is too low to access the API."}),
+        (402, {"message": "Payment required."}),
+        (200, {"code": 402, "message": "Insufficient credits."}),
+    ]
+    for status, error in cases:
+        with subtests.test(status=status, error=error):
+            counting.ledger.reset()
+            counting.ledger.add_faults(error_of(status, error))
+            failure = failure_of(counting, max_retries=5)
+            assert (failure.reason, failure.retriable) == ("quota_exhausted", True)
+            assert str(error["message"]) in failure.detail
+            assert counting.ledger.summary()["total"] == 1
+
+
+def error_of(status: int, error: dict[str, Any]) -> Fault:
+    return Fault("body", status=status, text=json.dumps({"error": error}))
+
+
+def test_a_refused_parameter_names_the_key_that_changes_it(
+    subtests: pytest.Subtests, counting: CountingServer
+) -> None:
+    for said, key in {
+        "Unsupported parameter: 'max_tokens' is not supported with this model.": (
+            'limit_parameter = "max_completion_tokens"'
+        ),
+        "Unsupported value: 'temperature' does not support 0.7 with this model.": (
+            'leave_out = ["temperature"]'
+        ),
+        "Invalid parameter: 'response_format' of type 'json_schema' is not supported.": (
+            'structured = "json_object"'
+        ),
+        "Unrecognized request argument supplied: reasoning_effort": "body (without reasoning_eff",
+    }.items():
+        with subtests.test(said=said):
+            counting.ledger.add_faults(error_of(400, {"message": said}))
+            failure = failure_of(counting, body={"reasoning_effort": "low"})
+            assert (failure.reason, failure.retriable) == ("misconfigured", True)
+            assert f"{said}; set {key}" in failure.detail
+
+
+def test_a_prompt_that_is_too_long_is_the_fault_of_the_prompt(counting: CountingServer) -> None:
+    said = "'max_tokens' is too large: 1024. This model's maximum context length is 2048 tokens."
+    counting.ledger.add_faults(error_of(400, {"message": said, "param": "max_tokens"}))
+    failure = failure_of(counting)
+    assert (failure.reason, failure.retriable) == ("refused_request", False)
+
+
+def test_a_content_filter_is_named_and_final(counting: CountingServer) -> None:
+    """As OpenAI and as Azure say it."""
+    azure = {
+        "message": "The response was filtered.",
+        "code": "content_filter",
+        "innererror": {"code": "ResponsibleAIPolicyViolation"},
+    }
+    for fault, tokens in (
+        (Fault("content", text="", finish_reason="content_filter"), 4),
+        (error_of(400, azure), 0),
+    ):
+        counting.ledger.add_faults(fault)
+        failure = failure_of(counting)
+        assert (failure.reason, failure.retriable) == ("content_filter", False)
+        assert failure.is_paid
+        assert failure.tokens_in == tokens
+
+
+def test_an_answer_among_the_reasoning_names_its_cause_and_can_be_read(
+    subtests: pytest.Subtests,
+) -> None:
+    for field in ("reasoning_content", "reasoning"):
+        with subtests.test(field=field):
+            message = {"content": None, field: '{"rewrite": "Said."}'}
+            body = {"choices": [{"message": message, "finish_reason": "stop"}]}
+            raw = json.dumps(body)
+            failure = read_completion(body, raw, 0.1, "http://server")
+            assert isinstance(failure, ChatFailure)
+            assert (failure.reason, failure.is_paid) == ("answer_in_reasoning", True)
+            for said in (field, "content is null", "--reasoning-parser", "enable_thinking"):
+                assert said in failure.detail
+            spec = OpenAIChat(
+                provider="openai", name="m", revision="1", base_url="http://s", read_reasoning=True
+            )
+            again = OnDemandChatModel(spec).read_again(failure)
+            assert isinstance(again, ChatAnswer)
+            assert again.text == message[field]
+
+
+def test_a_sign_in_page_is_named(counting: CountingServer) -> None:
+    counting.ledger.add_faults(Fault("page"))
+    failure = failure_of(counting)
+    assert (failure.reason, failure.retriable) == ("web_page", True)
+    assert "sign-in page" in failure.detail
+    assert "base_url" in failure.detail
+
+
+def test_a_secret_in_a_query_string_appears_in_no_message(
+    subtests: pytest.Subtests, counting: CountingServer
+) -> None:
+    for fault in (Fault("status", status=400), Fault("status", status=500), Fault("page")):
+        with subtests.test(fault=fault.kind, status=fault.status):
+            counting.ledger.add_faults(fault)
+            failure = failure_of(counting, query={"key": SECRET})
+            assert SECRET not in f"{failure.detail} {failure.raw}"
+    base_url = f"http://127.0.0.1:{free_port()}/v1"
+    gone = ask(model_of(base_url, max_retries=0, query={"key": SECRET}))
+    assert isinstance(gone, ChatFailure)
+    assert SECRET not in gone.detail
+    assert "loupe doctor" in gone.detail
+
+
+def test_no_request_is_taken_after_the_answer_that_ends_the_stream(
+    counting: CountingServer,
+) -> None:
+    """As at the limit of a budget: the caller learns of every outcome before a request is taken."""
+    taken: list[int] = []
+    is_over = False
+
+    def until_over() -> Iterator[ChatRequest]:
+        for number in range(9):
+            if is_over:
+                return
+            taken.append(number)
+            yield request(f"person {number}")
+
+    for _ in model_of(counting.base_url, max_in_flight=1).answer(until_over()):
+        is_over = True
+    assert taken == [0]
+
+
 def test_a_slow_server_is_a_timeout(counting: CountingServer) -> None:
     counting.ledger.add_faults(Fault("slow", seconds=2, times=9))
     failure = ask(model_of(counting.base_url, max_retries=0, timeout_seconds=0.2))
@@ -240,30 +420,6 @@ def test_a_missing_server_is_unreachable() -> None:
     assert isinstance(failure, ChatFailure)
     assert (failure.reason, failure.retriable) == ("unreachable", True)
     assert base_url in failure.detail
-
-
-def test_a_body_that_is_not_a_completion_is_kept_and_not_retried(
-    subtests: pytest.Subtests, counting: CountingServer
-) -> None:
-    cases = {
-        "a page": (Fault("page"), "Please log in"),
-        "a connection lost within it": (
-            Fault("body", text='{"choices": [{"mess', headers={"Content-Length": "99"}),
-            '"choices"',
-        ),
-        "not compressed as it says": (
-            Fault("body", text='{"choices": []}', headers={"Content-Encoding": "gzip"}),
-            '"choices"',
-        ),
-    }
-    for number, (what, (fault, part)) in enumerate(cases.items(), start=1):
-        with subtests.test(what=what):
-            counting.ledger.add_faults(fault)
-            failure = ask(model_of(counting.base_url))
-            assert isinstance(failure, ChatFailure)
-            assert (failure.reason, failure.retriable) == ("unreadable_answer", False)
-            assert part in failure.raw
-            assert counting.ledger.summary()["total"] == number
 
 
 def test_an_answer_with_invalid_token_counts_is_used(subtests: pytest.Subtests) -> None:
@@ -306,19 +462,6 @@ def test_reasoning_is_left_out_and_a_refusal_is_the_answer() -> None:
     assert answer_in(body).text == "I cannot."
 
 
-def test_tokens_of_an_unreadable_answer_are_counted() -> None:
-    for body, tokens in (
-        ('{"choices": [], "usage": {"prompt_tokens": 3}}', 3),
-        ("[]", None),
-        ("null", None),
-        ("3", None),
-    ):
-        outcome = _read_completion(body, 0.1)
-        assert isinstance(outcome, ChatFailure), body
-        found = (outcome.reason, outcome.tokens_in, outcome.tokens_out)
-        assert found == ("unreadable_answer", tokens, None)
-
-
 def test_one_refused_request_does_not_affect_the_others(counting: CountingServer) -> None:
     counting.ledger.add_faults(Fault("status", status=400, match="person 3 "))
     asked = [request(f"This is person {number} of ten.") for number in range(10)]
@@ -347,7 +490,7 @@ def test_closing_early_does_not_wait_for_requests_in_flight(counting: CountingSe
 
 
 def answer_in(body: dict[str, Any]) -> ChatAnswer:
-    outcome = _read_completion(json.dumps(body), 0.1)
+    outcome = read_completion(body, json.dumps(body), 0.1, "http://server")
     assert isinstance(outcome, ChatAnswer)
     return outcome
 

@@ -38,19 +38,35 @@ _LONGEST_STRING = 2000  # characters of an echoed string, unless the schema allo
 class Fault:
     """A fault of the next `times` requests whose prompt contains `match`.
 
-    - `status`: an error with `status` and, if given, `retry_after_seconds`
+    - `status`: an error with `status` (500) and, if given, `retry_after_seconds`
     - `slow`: the answer comes after `seconds`
     - `reset`: the connection is reset without a response
     - `malformed`: status 200 and a body that is cut off within its JSON
     - `page`: status 200 and an HTML page, as a proxy might send
     - `content`: a valid answer with the given `text` (None: null) and `finish_reason`
-    - `body`: status 200 and `text` as the body, with its own `headers`
+    - `body`: `text` as the body, with its own `headers` (and `status`)
+    - `stall`: half of an answer, and nothing more for `seconds`
+    - `doubled`: the answer twice, one response after the other on the same connection
+    - `model`: the answer of the model `text`
+    - `other`: the answer to the request before
     """
 
-    kind: Literal["status", "slow", "reset", "malformed", "page", "content", "body"]
+    kind: Literal[
+        "status",
+        "slow",
+        "reset",
+        "malformed",
+        "page",
+        "content",
+        "body",
+        "stall",
+        "doubled",
+        "model",
+        "other",
+    ]
     times: int = 1
     match: str = ""
-    status: int = 500
+    status: int | None = None
     retry_after_seconds: float | None = None
     seconds: float = 1.0
     text: str | None = ""
@@ -212,7 +228,7 @@ class _Handler(BaseHTTPRequestHandler):
         if len(body) < length:  # the sender was killed
             self.close_connection = True
             return
-        if self.path == "/v1/chat/completions":
+        if self.path.partition("?")[0] == "/v1/chat/completions":
             self._chat(body)
         elif self.path == "/faults":
             self.server.ledger.add_faults(*(Fault(**fault) for fault in json.loads(body)))
@@ -244,8 +260,9 @@ class _Handler(BaseHTTPRequestHandler):
             case "status":
                 after = fault.retry_after_seconds
                 headers = {} if after is None else {"Retry-After": str(after)}
-                error = {"error": {"message": f"instructed to answer {fault.status}"}}
-                self._send_json(error, fault.status, headers)
+                status = fault.status or 500
+                error = {"error": {"message": f"instructed to answer {status} to {self.path}"}}
+                self._send_json(error, status, headers)
             case "slow":
                 time.sleep(fault.seconds)
                 self._send_json(self.server.complete(request))
@@ -264,7 +281,27 @@ class _Handler(BaseHTTPRequestHandler):
             case "body":
                 # a length other than that of the body keeps the client waiting for the rest
                 self.close_connection = True
-                self._send((fault.text or "").encode(), "application/json", 200, fault.headers)
+                body = (fault.text or "").encode()
+                self._send(body, "application/json", fault.status or 200, fault.headers)
+            case "stall":
+                body = json.dumps(self.server.complete(request)).encode()
+                self._send(
+                    body[:-20], "application/json", headers={"Content-Length": str(len(body))}
+                )
+                self.wfile.flush()
+                time.sleep(fault.seconds)
+                self.close_connection = True
+            case "doubled":
+                for _ in range(2):
+                    self._send_json(self.server.complete(request))
+            case "model":
+                self._send_json(self.server.complete(request) | {"model": fault.text})
+            case "other":
+                before = self.server.ledger.seen[-2]
+                self._send_json(
+                    self.server.complete(before.body),
+                    headers={"X-Request-Id": before.headers["X-Request-Id"]},
+                )
             case "content":
                 answer = self.server.complete(request)
                 answer["choices"][0]["message"]["content"] = fault.text
