@@ -221,19 +221,18 @@ class Store:
     begin, and functions that are `retried` are called again.
 
     Args:
-        engine: the database, with tables at the newest version.
-        spool: a folder for paid answers that could not be stored; see `db.calls`.
+        engine: the database, with tables of this version (`open_engine`).
         patience_seconds: how long to wait for the database.
     """
 
     def __init__(
         self,
         engine: Engine,
-        spool: Path | None = None,
         patience_seconds: float = _PATIENCE_SECONDS,
     ) -> None:
         self.engine = engine
-        self.spool = spool
+        self.home = home_of(engine)
+        self.spool = self.home / "spool" if self.home else None
         self.patience_seconds = patience_seconds
         self.claims = Claims(self.write)
         # SQLite has one writer; our threads queue here instead of polling for its lock
@@ -244,19 +243,19 @@ class Store:
 
     @classmethod
     def open(
-        cls, url: str, spool: Path | None = None, patience_seconds: float = _PATIENCE_SECONDS
+        cls, url: str, home: Path | None = None, patience_seconds: float = _PATIENCE_SECONDS
     ) -> "Store":
-        """Open the database at `url` and migrate its tables to the newest version."""
-        engine = open_engine(url)
+        """Open the database at `url`, and create its tables if it is new; see `open_engine`."""
+        engine = open_engine(url, home)
         try:
             migrate(engine)
         except BaseException:
             engine.dispose()
             raise
-        return cls(engine, spool, patience_seconds)
+        return cls(engine, patience_seconds)
 
     @classmethod
-    def open_existing(cls, url: str) -> "Store":
+    def open_existing(cls, url: str, home: Path | None = None) -> "Store":
         """Open the existing database at `url` to read it.
 
         Raises:
@@ -267,7 +266,7 @@ class Store:
                 f"nothing is stored here yet: there is no {make_url(url).database}; go to the "
                 f"folder that holds your .loupe, set LOUPE_HOME, or begin with `loupe run`"
             )
-        return cls.open(url)
+        return cls.open(url, home)
 
     @property
     def is_read_only(self) -> bool:
@@ -506,6 +505,7 @@ _ADVICE: Final = {
     "permissions, space and inodes of its folder",
 }
 _DIALECTS = ("sqlite", "postgresql")
+_HOME: Final = "home"
 _PRAGMAS = (
     "journal_mode=WAL",
     "synchronous=NORMAL",
@@ -516,8 +516,11 @@ _PRAGMAS = (
 )
 
 
-def open_engine(url: str) -> Engine:
+def open_engine(url: str, home: Path | None = None) -> Engine:
     """Return an engine for `url`: `sqlite:///file.db` or `postgresql://user@host/database`.
+
+    `home` is the installation's folder (default: that of a SQLite file). Releases below it are
+    stored relative to it, and answers that cannot be stored are kept in its `spool` (`db.calls`).
 
     SQLite uses WAL mode and foreign keys. Its write transactions begin with `IMMEDIATE`, so that
     two writers wait for each other instead of failing.
@@ -533,8 +536,15 @@ def open_engine(url: str) -> Engine:
             f"in {shown_url(parsed)}"
         )
     if backend == "postgresql":
-        return create_engine(parsed.set(drivername="postgresql+psycopg"), pool_pre_ping=True)
-    return _open_sqlite(parsed.set(drivername="sqlite"))
+        server = parsed.set(drivername="postgresql+psycopg")
+        return create_engine(server, pool_pre_ping=True, execution_options={_HOME: home})
+    return _open_sqlite(parsed.set(drivername="sqlite"), home)
+
+
+def home_of(database: Engine | Connection) -> Path | None:
+    """Return the folder of the installation; None if a PostgreSQL was opened without one."""
+    home: Path | None = database.get_execution_options().get(_HOME)
+    return home
 
 
 def is_there(url: str) -> bool:
@@ -564,7 +574,7 @@ def _parsed(url: str) -> URL:
         ) from error
 
 
-def _open_sqlite(url: URL) -> Engine:
+def _open_sqlite(url: URL, home: Path | None) -> Engine:
     if url.database in (None, "", ":memory:"):
         raise ConfigurationError(f"the SQLite database must be a file; got {shown_url(url)}")
     file = Path(str(url.database))
@@ -574,11 +584,13 @@ def _open_sqlite(url: URL) -> Engine:
         raise ConfigurationError(
             f"the folder of the database {shown_url(url)} cannot be created: {error.strerror}"
         ) from error
+    home = home or file.absolute().parent
     if is_read_only(url):
-        return _open_sqlite_to_read(url)
+        return _open_sqlite_to_read(url, home)
     _restrict_to_owner(file)
     engine = create_engine(
         url,
+        execution_options={_HOME: home},
         pool_use_lifo=True,  # few connections, so that each has a warm cache
         connect_args={"timeout": _BUSY_TIMEOUT_SECONDS, "check_same_thread": False},
     )
@@ -597,7 +609,7 @@ def is_read_only(url: URL) -> bool:
     )
 
 
-def _open_sqlite_to_read(url: URL) -> Engine:
+def _open_sqlite_to_read(url: URL, home: Path) -> Engine:
     """Return a read-only engine; without a journal beside the file, no other file is read."""
     file = Path(str(url.database)).absolute()
     journal = file.with_name(f"{file.name}-wal")
@@ -607,7 +619,7 @@ def _open_sqlite_to_read(url: URL) -> Engine:
     def connect() -> sqlite3.Connection:
         return sqlite3.connect(f"file:{quote(str(file))}?{mode}", uri=True, check_same_thread=False)
 
-    engine = create_engine(url, creator=connect)
+    engine = create_engine(url, creator=connect, execution_options={_HOME: home})
     event.listen(engine, "begin", _begin_to_read)
     return engine
 

@@ -378,7 +378,7 @@ def _check_blobs(settings: Settings) -> Iterator[Finding]:
         if not is_there(settings.database_url):
             yield fine(subject, "nothing is stored yet")
             return
-        store = Store.open(settings.database_url)
+        store = Store.open(settings.database_url, settings.home)
         try:
             looked, faulty = sampled_faults(store, BlobStore(settings.blobs_url), _SAMPLED_FILES)
         finally:
