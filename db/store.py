@@ -1,6 +1,6 @@
 """The provenance store: one database, read and written in short transactions, and its claims.
 
-The database is SQLite or PostgreSQL; its tables are migrated to the newest version when opened.
+The database is SQLite or PostgreSQL; its tables are created when it is opened for the first time.
 
 Claims prevent concurrent runs from repeating work or paying for it twice. A claim is on a subject
 (a model call, a plan's work on a dataset) or on a range of numbers within one. It belongs to a
@@ -12,6 +12,7 @@ heartbeat. SQLite has no clock of its own (its `now` is the caller's): a heartbe
 did not change during one lease on the monotonic clock of the process that waits for it.
 """
 
+import atexit
 import functools
 import logging
 import os
@@ -19,12 +20,13 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any, Concatenate, Final, ParamSpec, TypeVar, cast
 from urllib.parse import quote
 from uuid import uuid4
+from weakref import WeakSet
 
 from sqlalchemy import (
     URL,
@@ -51,7 +53,7 @@ from sqlalchemy.exc import (
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.pool import ConnectionPoolEntry
 
-from db.tables import Claim, Process, insert_into
+from db.tables import SCHEMA, Claim, Process, insert_into
 from schemas.errors import ConfigurationError, ServiceError, UsageError
 from schemas.processes import is_process_dead, own_place, sqlite_temporary_folder
 
@@ -250,7 +252,7 @@ class Store:
         try:
             migrate(engine)
         except BaseException:
-            engine.dispose()
+            _close(engine)
             raise
         return cls(engine, patience_seconds)
 
@@ -363,8 +365,8 @@ class Store:
             yield
 
     def close(self) -> None:
-        """Close all connections."""
-        self.engine.dispose()
+        """Close all connections; the file of a SQLite database is whole afterwards."""
+        _close(self.engine)
 
 
 def retried(
@@ -486,10 +488,8 @@ def claimed(
         drop_claims(store, claim_id)
 
 
-# Open a database, SQLite or PostgreSQL, and migrate its tables to the newest version.
+# Open a database, SQLite or PostgreSQL, and create its tables if it is new.
 
-NEWEST_VERSION: Final = "0001"
-"""The last of `db/migrations/versions`."""
 _BUSY_TIMEOUT_SECONDS = 30
 _BUSY_OR_LOCKED: Final = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 _OF_THE_DISK: Final = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN)
@@ -596,7 +596,37 @@ def _open_sqlite(url: URL, home: Path | None) -> Engine:
     )
     event.listen(engine, "connect", _set_pragmas)
     event.listen(engine, "begin", _begin)
+    _written.add(engine)
     return engine
+
+
+_written: WeakSet[Engine] = WeakSet()
+"""SQLite databases that this process may have written to."""
+
+
+def _close(engine: Engine) -> None:
+    """Close all connections; move what is in the journal of a SQLite database to its file.
+
+    SQLite does so itself when the last connection is closed. Another process, or a connection that
+    was not given back, may keep one open: this waits for neither, and hinders neither.
+    """
+    engine.dispose()
+    if engine not in _written:
+        return
+    file = Path(str(engine.url.database)).absolute()
+    journal = file.with_name(f"{file.name}-wal")
+    with suppress(OSError, sqlite3.Error):  # a full disk: nothing is lost, it stays in the journal
+        if journal.stat().st_size:
+            own = sqlite3.connect(f"file:{quote(str(file))}?mode=rw", uri=True)
+            with closing(own) as connection:
+                connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
+
+
+@atexit.register
+def _close_all() -> None:
+    """Close what a command left open, also one that failed."""
+    for engine in tuple(_written):
+        _close(engine)
 
 
 def is_read_only(url: URL) -> bool:
@@ -657,56 +687,66 @@ def _begin(connection: Connection) -> None:
 
 
 def migrate(engine: Engine) -> None:
-    """Migrate the tables of `engine` to the newest version, if they are older.
+    """Create the tables of `engine` if it has none.
 
     Raises:
-        ConfigurationError: the database does not answer, was written by a newer Loupe, or is
-            read-only and not at the newest version.
+        ConfigurationError: the database does not answer, was written by another version of Loupe,
+            or has no tables and is read-only.
         ServiceError: its disk is full or faulty.
     """
+    name = shown_url(engine.url)
     try:
-        if _is_newest(engine):
+        found = _schema_of(engine)
+        if found == SCHEMA:
             return
+        if found is not None:
+            raise ConfigurationError(f"the database {name} {_other_schema(found)}")
         if is_read_only(engine.url):
             raise ConfigurationError(
-                f"the database {shown_url(engine.url)} was written by another version of Loupe and "
-                f"its folder is read-only; make it writable once, to bring the tables up to date"
+                f"the database {name} has no tables yet and its folder is read-only; make it "
+                f"writable"
             )
-        _upgrade(engine)
+        _create(engine)
     except DBAPIError as error:
         if _sqlite_code(error) in _OF_THE_DISK:
-            raise ServiceError(fault_sentence(error, shown_url(engine.url))) from error
+            raise ServiceError(fault_sentence(error, name)) from error
         raise ConfigurationError(
-            f"the database {shown_url(engine.url)} does not answer: {_reason(error)}"
+            f"the database {name} does not answer: {_reason(error)}"
         ) from error
 
 
-def _is_newest(engine: Engine) -> bool:
-    """Return whether the tables are up to date, without waiting for writers."""
+def _schema_of(engine: Engine) -> str | None:
+    """Return the stored version of the tables, without waiting for writers; None without tables."""
     with engine.connect() as connection:
         if not inspect(connection).has_table("alembic_version"):
-            return False
-        versions = connection.execute(text("SELECT version_num FROM alembic_version"))
-        return versions.scalars().all() == [NEWEST_VERSION]
+            return None
+        return connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
 
 
-def _upgrade(engine: Engine) -> None:
+def _other_schema(found: str) -> str:
+    """Say which Loupe wrote tables of another version, and what to do."""
+    theirs, ours = (one.partition("_")[0] for one in (found, SCHEMA))
+    if not theirs.isdigit():
+        return f"is not one of Loupe: its tables have the version {found!r}; name another"
+    if int(theirs) > int(ours):
+        return f"was written by a newer Loupe (tables {found}, here {SCHEMA}): update Loupe"
+    return (
+        f"was written by {'an older' if int(theirs) < int(ours) else 'another'} Loupe (tables "
+        f"{found}, here {SCHEMA}): continue with that one, or build again in a new LOUPE_HOME"
+    )
+
+
+def _create(engine: Engine) -> None:
     # imported only if needed: it takes a tenth of the start of a command
     import alembic.command
     import alembic.config
-    from alembic.util import CommandError
 
     config = alembic.config.Config()
     config.set_main_option("script_location", "db:migrations")
-    try:
-        with engine.connect().execution_options(writes=True) as connection, connection.begin():
-            acquire_lock(connection, "migration")
-            config.attributes["connection"] = connection
-            alembic.command.upgrade(config, "head")
-    except CommandError as error:
-        raise ConfigurationError(
-            f"the database {shown_url(engine.url)} was written by a newer Loupe: {error}"
-        ) from error
+    with engine.connect().execution_options(writes=True) as connection, connection.begin():
+        acquire_lock(connection, "migration")
+        config.attributes["connection"] = connection
+        alembic.command.upgrade(config, "head")
 
 
 class DatabaseLostError(ServiceError):
