@@ -58,7 +58,7 @@ from schemas.tracking import (
     ViTPoseModel,
 )
 from schemas.wording import first_of
-from services.environments import is_installed, lock_file
+from services.environments import environment_folder, is_installed, lock_file
 from services.installation import survey
 from services.process import LOOPBACK, ServiceState
 
@@ -341,7 +341,7 @@ def _check_label_studio(settings: Settings) -> Iterator[Finding]:
         yield absent("uv", "not found; installs Label Studio", "pip install uv")
     subject = "environment label-studio"
     if is_installed("label-studio", settings.environments):
-        yield fine(subject, str(settings.environments / "label-studio"))
+        yield fine(subject, str(environment_folder("label-studio", settings.environments)))
     else:
         yield absent(subject, f"not installed under {settings.environments}", "loupe up")
 
