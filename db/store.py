@@ -379,16 +379,21 @@ def retried(
 
     @functools.wraps(function)
     def call(store: Store, /, *args: Any, **kwargs: Any) -> T:
-        again: Any = [tuple(one) if isinstance(one, Iterator) else one for one in args]
+        again: Any = [_repeatable(one) for one in args]
+        named: Any = {name: _repeatable(one) for name, one in kwargs.items()}
         for is_last in _attempts(store.patience_seconds):
             try:
-                return function(store, *again, **kwargs)
+                return function(store, *again, **named)
             except DatabaseLostError:
                 if is_last:
                     raise
         raise AssertionError
 
     return cast("Callable[Concatenate[Store, P], T]", call)
+
+
+def _repeatable(argument: object) -> object:
+    return tuple(argument) if isinstance(argument, Iterator) else argument
 
 
 _Query = Callable[Concatenate[Connection, P], T]
