@@ -9,13 +9,15 @@ from typing import NamedTuple, Self
 
 from sqlalchemy import func, select
 
-from db.blobs import BlobFault, BlobStore
+from db.blobs import SHARD, BlobFault, BlobStore
 from db.entities import fetch, pages, scan
 from db.store import Store
 from db.tables import Entity
 from db.withdrawal_graph import WITH_FILES, Blob, erased_digests, own_blobs
+from schemas.errors import ServiceError
 
 _PAGE = 1000
+_SHARD_KIND = "shard"
 _AT_ONCE = 8
 """Number of files read in parallel; a bucket answers each request slowly."""
 _TABLES = """
@@ -37,14 +39,25 @@ class FaultyBlob(NamedTuple):
     entity_id: str
 
 
+class NamedBlob(NamedTuple):
+    """A shard, or a file of one of its records, with the entity of the shard."""
+
+    blob: Blob
+    entity_id: str
+
+
 class BlobCheck:
     """Compare the blob store with the files that entities refer to.
 
     The lists are in a temporary database on disk, so close it after use. Files that only withdrawn
-    entities refer to, and erased crops, are neither missing nor orphans.
+    entities refer to, and erased crops, are neither missing nor orphans. `others` are shards that
+    their reader has checked, with the files of their records, and shards that cannot be read.
     """
 
-    def __init__(self, store: Store, blobs: BlobStore) -> None:
+    def __init__(
+        self, store: Store, blobs: BlobStore, others: Iterable[NamedBlob | FaultyBlob] = ()
+    ) -> None:
+        self._others = others
         self._store = store
         self._blobs = blobs
         self._lists = sqlite3.connect("", isolation_level=None)  # an empty name: a temporary file
@@ -63,9 +76,11 @@ class BlobCheck:
             ServiceError: the blob store does not answer.
         """
         self._list_named()
-        named = "SELECT DISTINCT sha256, media_type FROM named WHERE live ORDER BY 1, 2"
+        self._list_others()
+        named = "SELECT DISTINCT sha256, media_type FROM named WHERE live"
         counted = self._lists.execute(f"SELECT count(*) FROM ({named})")  # noqa: S608
         total = int(counted.fetchone()[0])
+        named += f" AND media_type <> '{SHARD}' ORDER BY 1, 2"  # their readers have checked them
         done = 0
         with ThreadPoolExecutor(_AT_ONCE) as pool, closing(self._lists.execute(named)) as rows:
             for page in pages((Blob(*row) for row in rows), _PAGE):
@@ -99,23 +114,30 @@ class BlobCheck:
         return self._lists.execute(f"{query} ORDER BY kind, entity_id", blob).fetchall()
 
     def repair(self, blob: Blob, data: bytes) -> bool:
-        """Store a file again; return False, without storing it, if it was withdrawn meanwhile."""
+        """Store a file again; return False, without storing it, if it was withdrawn meanwhile.
+
+        A folder or something else that is in its place is left there, which also returns False.
+        """
         is_live = self._is_live(blob)
-        if is_live:
-            self._blobs.put(data, blob.media_type, replace=True)
+        if is_live and blob.media_type == SHARD:
+            self._blobs.put_shard(blob.sha256, data)
+        elif is_live:
+            try:
+                self._blobs.put(data, blob.media_type, replace=True)
+            except ServiceError:
+                if self._blobs.fault_of(*blob) != BlobFault.UNREADABLE:
+                    raise
+                return False
         self._lists.execute("DELETE FROM faulty WHERE (sha256, media_type) = (?, ?)", blob)
         return is_live
 
-    def orphans(self, others: Iterable[str] = ()) -> Iterator[str]:
+    def orphans(self) -> Iterator[str]:
         """Return the paths of files with a digest that no entity refers to.
 
         For example, a run that was killed left them. Files that a current run has stored but not
-        yet committed are included. `others` are the digests of files that are referred to
-        elsewhere.
+        yet committed are included.
         """
         self._list_named()  # committed meanwhile
-        rows = ((sha256,) for sha256 in others)
-        self._lists.executemany("INSERT OR IGNORE INTO named VALUES (?, '', '', '', FALSE)", rows)
         for page in pages(self._blobs.stored(), 500):
             digests = [name.partition(".")[0] for name, _ in page]
             marks = ",".join("?" * len(digests))
@@ -143,10 +165,25 @@ class BlobCheck:
             )
             self._lists.execute("COMMIT")
 
+    def _list_others(self) -> None:
+        add = "INSERT OR REPLACE INTO named VALUES (?, ?, ?, ?, TRUE)"
+        for page in pages(self._others, _PAGE):
+            self._lists.execute("BEGIN")
+            for one in page:
+                self._lists.execute(add, (*one.blob, one.entity_id, _SHARD_KIND))
+                if isinstance(one, FaultyBlob):
+                    faulty = (*one.blob, one.fault)
+                    self._lists.execute("INSERT INTO faulty VALUES (?, ?, ?)", faulty)
+            self._lists.execute("COMMIT")
+
     def _is_live(self, blob: Blob) -> bool:
         """Return whether an entity that refers to the file is not withdrawn now."""
         stored = fetch(self._store, [id_ for _, id_ in self.naming(blob)])
-        return any(one.state != "withdrawn" for one in stored.values())
+        live = {one.kind for one in stored.values() if one.state != "withdrawn"}
+        if live != {_SHARD_KIND}:
+            return bool(live)
+        with self._store.read() as connection:  # a record may be withdrawn, and its shard is not
+            return blob.sha256 not in erased_digests(connection)
 
 
 def sampled_faults(store: Store, blobs: BlobStore, count: int) -> tuple[int, list[FaultyBlob]]:

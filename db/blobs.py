@@ -4,6 +4,7 @@ import contextlib
 import errno
 import hashlib
 import re
+import stat
 import time
 from collections.abc import Iterator
 from enum import StrEnum
@@ -47,6 +48,7 @@ class BlobFault(StrEnum):
 
     MISSING = "missing"
     DAMAGED = "damaged"
+    UNREADABLE = "unreadable"
 
 
 def suffix_of(media_type: str) -> str:
@@ -114,15 +116,17 @@ class BlobStore:
         path, digest = self.path_of(sha256, media_type), hashlib.sha256()
         with _reported("read", path):
             try:
+                self._require_file(path)
                 with self._filesystem.open(path, "rb") as file:
                     while piece := file.read(_PIECE_BYTES):
                         digest.update(piece)
             except FileNotFoundError:
                 return BlobFault.MISSING
             except OSError as error:
-                if error.errno != errno.EIO:  # EIO: the disk has lost it
+                if not self.is_local:  # the store does not answer
                     raise
-                return BlobFault.DAMAGED
+                lost = error.errno == errno.EIO  # by the disk
+                return BlobFault.DAMAGED if lost else BlobFault.UNREADABLE
         return None if digest.hexdigest() == sha256 else BlobFault.DAMAGED
 
     def stored(self) -> Iterator[tuple[str, str]]:
@@ -175,10 +179,16 @@ class BlobStore:
     def _read(self, path: str, missing: str) -> bytes:
         with _reported("read", path):
             try:
+                self._require_file(path)
                 data: bytes = self._filesystem.cat_file(path)
             except FileNotFoundError as error:
                 raise MissingBlobError(missing) from error
         return data
+
+    def _require_file(self, path: str) -> None:
+        """Raise an `OSError` for a folder, a pipe or a device, whose end may never be reached."""
+        if self.is_local and not stat.S_ISREG(Path(path).stat().st_mode):
+            raise OSError(errno.EINVAL, "it is not a file", path)
 
     def erase(self, sha256: str, media_type: str) -> bool:
         """Delete a blob permanently; return False if it does not exist.

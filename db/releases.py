@@ -1,5 +1,6 @@
 """Store and list releases, which never change, and read the store as it was at a release."""
 
+import os
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -8,7 +9,7 @@ from typing import NamedTuple
 from sqlalchemy import Connection, func, insert, select, update
 
 from db.entities import SHORTEST_PREFIX, pages
-from db.store import Store, acquire_release_lock, reads, writes
+from db.store import Store, acquire_release_lock, home_of, reads, writes
 from db.tables import (
     Activation,
     Decision,
@@ -179,12 +180,35 @@ def adopt_folder(
     """
     here = Release.id == release_id
     with store.read() as connection:
-        known = Path(connection.execute(select(Release.folder).where(here)).scalar_one())
+        place = connection.execute(select(Release.folder).where(here)).scalar_one()
+        known = _folder_at(connection, place)
     if known.resolve() == folder.resolve() or is_held(known):
         return known
     with store.write() as connection:
-        connection.execute(update(Release).where(here).values(folder=str(folder)))
+        place = _stored_place(connection, folder)
+        connection.execute(update(Release).where(here).values(folder=place))
     return folder
+
+
+def _stored_place(connection: Connection, folder: Path) -> str:
+    """Return the path of a folder as it is stored: relative to the home if it is below it.
+
+    A home that was copied or moved thus finds its own releases, never those of the original.
+    """
+    if (home := home_of(connection)) is not None:
+        plain = Path(os.path.abspath(folder)), Path(os.path.abspath(home))  # noqa: PTH100 - no `..`
+        for path, base in (plain, (folder.resolve(), home.resolve())):
+            if path.is_relative_to(base):
+                return str(path.relative_to(base))
+    return str(folder.absolute())
+
+
+def _folder_at(connection: Connection, place: str) -> Path:
+    """Return the folder that is stored as `place`."""
+    home = home_of(connection)
+    if home is None and not Path(place).is_absolute():
+        raise UsageError(f"a release is in {place} of a home; open the store with that home")
+    return (home or Path()) / place
 
 
 def _insert(
@@ -198,7 +222,7 @@ def _insert(
         "id": manifest.id,
         "dataset": manifest.dataset,
         "version": manifest.version,
-        "folder": str(folder),
+        "folder": _stored_place(connection, folder),
         "manifest": manifest.model_dump(mode="json"),
         "built_at": datetime.now(UTC),
         **dict(zip(_MARKS, mark, strict=True)),
@@ -219,7 +243,7 @@ def list_releases(connection: Connection, dataset: str | None = None) -> list[St
     releases = [
         StoredRelease(
             Manifest.model_validate(row.manifest),
-            Path(row.folder),
+            _folder_at(connection, row.folder),
             row.built_at,
             StateMark._make(row[-len(_MARKS) :]),
             row.inputs,

@@ -1,6 +1,6 @@
 """The provenance store: one database, read and written in short transactions, and its claims.
 
-The database is SQLite or PostgreSQL; its tables are migrated to the newest version when opened.
+The database is SQLite or PostgreSQL; its tables are created when it is opened for the first time.
 
 Claims prevent concurrent runs from repeating work or paying for it twice. A claim is on a subject
 (a model call, a plan's work on a dataset) or on a range of numbers within one. It belongs to a
@@ -12,6 +12,7 @@ heartbeat. SQLite has no clock of its own (its `now` is the caller's): a heartbe
 did not change during one lease on the monotonic clock of the process that waits for it.
 """
 
+import atexit
 import functools
 import logging
 import os
@@ -19,12 +20,13 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any, Concatenate, Final, ParamSpec, TypeVar, cast
 from urllib.parse import quote
 from uuid import uuid4
+from weakref import WeakSet
 
 from sqlalchemy import (
     URL,
@@ -51,7 +53,7 @@ from sqlalchemy.exc import (
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.pool import ConnectionPoolEntry
 
-from db.tables import Claim, Process, insert_into
+from db.tables import SCHEMA, Claim, Process, insert_into
 from schemas.errors import ConfigurationError, ServiceError, UsageError
 from schemas.processes import is_process_dead, own_place, sqlite_temporary_folder
 
@@ -230,19 +232,18 @@ class Store:
     begin, and functions that are `retried` are called again.
 
     Args:
-        engine: the database, with tables at the newest version.
-        spool: a folder for paid answers that could not be stored; see `db.calls`.
+        engine: the database, with tables of this version (`open_engine`).
         patience_seconds: how long to wait for the database.
     """
 
     def __init__(
         self,
         engine: Engine,
-        spool: Path | None = None,
         patience_seconds: float = _PATIENCE_SECONDS,
     ) -> None:
         self.engine = engine
-        self.spool = spool
+        self.home = home_of(engine)
+        self.spool = self.home / "spool" if self.home else None
         self.patience_seconds = patience_seconds
         self.claims = Claims(self.write)
         # SQLite has one writer; our threads queue here instead of polling for its lock
@@ -253,19 +254,19 @@ class Store:
 
     @classmethod
     def open(
-        cls, url: str, spool: Path | None = None, patience_seconds: float = _PATIENCE_SECONDS
+        cls, url: str, home: Path | None = None, patience_seconds: float = _PATIENCE_SECONDS
     ) -> "Store":
-        """Open the database at `url` and migrate its tables to the newest version."""
-        engine = open_engine(url)
+        """Open the database at `url`, and create its tables if it is new; see `open_engine`."""
+        engine = open_engine(url, home)
         try:
             migrate(engine)
         except BaseException:
-            engine.dispose()
+            _close(engine)
             raise
-        return cls(engine, spool, patience_seconds)
+        return cls(engine, patience_seconds)
 
     @classmethod
-    def open_existing(cls, url: str) -> "Store":
+    def open_existing(cls, url: str, home: Path | None = None) -> "Store":
         """Open the existing database at `url` to read it.
 
         Raises:
@@ -276,7 +277,7 @@ class Store:
                 f"nothing is stored here yet: there is no {make_url(url).database}; go to the "
                 f"folder that holds your .loupe, set LOUPE_HOME, or begin with `loupe run`"
             )
-        return cls.open(url)
+        return cls.open(url, home)
 
     @property
     def is_read_only(self) -> bool:
@@ -373,8 +374,8 @@ class Store:
             yield
 
     def close(self) -> None:
-        """Close all connections."""
-        self.engine.dispose()
+        """Close all connections; the file of a SQLite database is whole afterwards."""
+        _close(self.engine)
 
 
 def retried(
@@ -387,16 +388,21 @@ def retried(
 
     @functools.wraps(function)
     def call(store: Store, /, *args: Any, **kwargs: Any) -> T:
-        again: Any = [tuple(one) if isinstance(one, Iterator) else one for one in args]
+        again: Any = [_repeatable(one) for one in args]
+        named: Any = {name: _repeatable(one) for name, one in kwargs.items()}
         for is_last in _attempts(store.patience_seconds):
             try:
-                return function(store, *again, **kwargs)
+                return function(store, *again, **named)
             except DatabaseLostError:
                 if is_last:
                     raise
         raise AssertionError
 
     return cast("Callable[Concatenate[Store, P], T]", call)
+
+
+def _repeatable(argument: object) -> object:
+    return tuple(argument) if isinstance(argument, Iterator) else argument
 
 
 _Query = Callable[Concatenate[Connection, P], T]
@@ -520,10 +526,8 @@ def claimed(
         drop_claims(store, claim_id)
 
 
-# Open a database, SQLite or PostgreSQL, and migrate its tables to the newest version.
+# Open a database, SQLite or PostgreSQL, and create its tables if it is new.
 
-NEWEST_VERSION: Final = "0001"
-"""The last of `db/migrations/versions`."""
 _BUSY_TIMEOUT_SECONDS = 30
 _BUSY_OR_LOCKED: Final = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 _OF_THE_DISK: Final = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN)
@@ -539,6 +543,7 @@ _ADVICE: Final = {
     "permissions, space and inodes of its folder",
 }
 _DIALECTS = ("sqlite", "postgresql")
+_HOME: Final = "home"
 _PRAGMAS = (
     "journal_mode=WAL",
     "synchronous=NORMAL",
@@ -549,8 +554,11 @@ _PRAGMAS = (
 )
 
 
-def open_engine(url: str) -> Engine:
+def open_engine(url: str, home: Path | None = None) -> Engine:
     """Return an engine for `url`: `sqlite:///file.db` or `postgresql://user@host/database`.
+
+    `home` is the installation's folder (default: that of a SQLite file). Releases below it are
+    stored relative to it, and answers that cannot be stored are kept in its `spool` (`db.calls`).
 
     SQLite uses WAL mode and foreign keys. Its write transactions begin with `IMMEDIATE`, so that
     two writers wait for each other instead of failing.
@@ -566,8 +574,15 @@ def open_engine(url: str) -> Engine:
             f"in {shown_url(parsed)}"
         )
     if backend == "postgresql":
-        return create_engine(parsed.set(drivername="postgresql+psycopg"), pool_pre_ping=True)
-    return _open_sqlite(parsed.set(drivername="sqlite"))
+        server = parsed.set(drivername="postgresql+psycopg")
+        return create_engine(server, pool_pre_ping=True, execution_options={_HOME: home})
+    return _open_sqlite(parsed.set(drivername="sqlite"), home)
+
+
+def home_of(database: Engine | Connection) -> Path | None:
+    """Return the folder of the installation; None if a PostgreSQL was opened without one."""
+    home: Path | None = database.get_execution_options().get(_HOME)
+    return home
 
 
 def is_there(url: str) -> bool:
@@ -597,7 +612,7 @@ def _parsed(url: str) -> URL:
         ) from error
 
 
-def _open_sqlite(url: URL) -> Engine:
+def _open_sqlite(url: URL, home: Path | None) -> Engine:
     if url.database in (None, "", ":memory:"):
         raise ConfigurationError(f"the SQLite database must be a file; got {shown_url(url)}")
     file = Path(str(url.database))
@@ -607,17 +622,49 @@ def _open_sqlite(url: URL) -> Engine:
         raise ConfigurationError(
             f"the folder of the database {shown_url(url)} cannot be created: {error.strerror}"
         ) from error
+    home = home or file.absolute().parent
     if is_read_only(url):
-        return _open_sqlite_to_read(url)
+        return _open_sqlite_to_read(url, home)
     _restrict_to_owner(file)
     engine = create_engine(
         url,
+        execution_options={_HOME: home},
         pool_use_lifo=True,  # few connections, so that each has a warm cache
         connect_args={"timeout": _BUSY_TIMEOUT_SECONDS, "check_same_thread": False},
     )
     event.listen(engine, "connect", _set_pragmas)
     event.listen(engine, "begin", _begin)
+    _written.add(engine)
     return engine
+
+
+_written: WeakSet[Engine] = WeakSet()
+"""SQLite databases that this process may have written to."""
+
+
+def _close(engine: Engine) -> None:
+    """Close all connections; move what is in the journal of a SQLite database to its file.
+
+    SQLite does so itself when the last connection is closed. Another process, or a connection that
+    was not given back, may keep one open: this waits for neither, and hinders neither.
+    """
+    engine.dispose()
+    if engine not in _written:
+        return
+    file = Path(str(engine.url.database)).absolute()
+    journal = file.with_name(f"{file.name}-wal")
+    with suppress(OSError, sqlite3.Error):  # a full disk: nothing is lost, it stays in the journal
+        if journal.stat().st_size:
+            own = sqlite3.connect(f"file:{quote(str(file))}?mode=rw", uri=True)
+            with closing(own) as connection:
+                connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
+
+
+@atexit.register
+def _close_all() -> None:
+    """Close what a command left open, also one that failed."""
+    for engine in tuple(_written):
+        _close(engine)
 
 
 def is_read_only(url: URL) -> bool:
@@ -630,7 +677,7 @@ def is_read_only(url: URL) -> bool:
     )
 
 
-def _open_sqlite_to_read(url: URL) -> Engine:
+def _open_sqlite_to_read(url: URL, home: Path) -> Engine:
     """Return a read-only engine; without a journal beside the file, no other file is read."""
     file = Path(str(url.database)).absolute()
     journal = file.with_name(f"{file.name}-wal")
@@ -640,7 +687,7 @@ def _open_sqlite_to_read(url: URL) -> Engine:
     def connect() -> sqlite3.Connection:
         return sqlite3.connect(f"file:{quote(str(file))}?{mode}", uri=True, check_same_thread=False)
 
-    engine = create_engine(url, creator=connect)
+    engine = create_engine(url, creator=connect, execution_options={_HOME: home})
     event.listen(engine, "begin", _begin_to_read)
     return engine
 
@@ -678,56 +725,66 @@ def _begin(connection: Connection) -> None:
 
 
 def migrate(engine: Engine) -> None:
-    """Migrate the tables of `engine` to the newest version, if they are older.
+    """Create the tables of `engine` if it has none.
 
     Raises:
-        ConfigurationError: the database does not answer, was written by a newer Loupe, or is
-            read-only and not at the newest version.
+        ConfigurationError: the database does not answer, was written by another version of Loupe,
+            or has no tables and is read-only.
         ServiceError: its disk is full or faulty.
     """
+    name = shown_url(engine.url)
     try:
-        if _is_newest(engine):
+        found = _schema_of(engine)
+        if found == SCHEMA:
             return
+        if found is not None:
+            raise ConfigurationError(f"the database {name} {_other_schema(found)}")
         if is_read_only(engine.url):
             raise ConfigurationError(
-                f"the database {shown_url(engine.url)} was written by another version of Loupe and "
-                f"its folder is read-only; make it writable once, to bring the tables up to date"
+                f"the database {name} has no tables yet and its folder is read-only; make it "
+                f"writable"
             )
-        _upgrade(engine)
+        _create(engine)
     except DBAPIError as error:
         if _sqlite_code(error) in _OF_THE_DISK:
-            raise ServiceError(fault_sentence(error, shown_url(engine.url))) from error
+            raise ServiceError(fault_sentence(error, name)) from error
         raise ConfigurationError(
-            f"the database {shown_url(engine.url)} does not answer: {_reason(error)}"
+            f"the database {name} does not answer: {_reason(error)}"
         ) from error
 
 
-def _is_newest(engine: Engine) -> bool:
-    """Return whether the tables are up to date, without waiting for writers."""
+def _schema_of(engine: Engine) -> str | None:
+    """Return the stored version of the tables, without waiting for writers; None without tables."""
     with engine.connect() as connection:
         if not inspect(connection).has_table("alembic_version"):
-            return False
-        versions = connection.execute(text("SELECT version_num FROM alembic_version"))
-        return versions.scalars().all() == [NEWEST_VERSION]
+            return None
+        return connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
 
 
-def _upgrade(engine: Engine) -> None:
+def _other_schema(found: str) -> str:
+    """Say which Loupe wrote tables of another version, and what to do."""
+    theirs, ours = (one.partition("_")[0] for one in (found, SCHEMA))
+    if not theirs.isdigit():
+        return f"is not one of Loupe: its tables have the version {found!r}; name another"
+    if int(theirs) > int(ours):
+        return f"was written by a newer Loupe (tables {found}, here {SCHEMA}): update Loupe"
+    return (
+        f"was written by {'an older' if int(theirs) < int(ours) else 'another'} Loupe (tables "
+        f"{found}, here {SCHEMA}): continue with that one, or build again in a new LOUPE_HOME"
+    )
+
+
+def _create(engine: Engine) -> None:
     # imported only if needed: it takes a tenth of the start of a command
     import alembic.command
     import alembic.config
-    from alembic.util import CommandError
 
     config = alembic.config.Config()
     config.set_main_option("script_location", "db:migrations")
-    try:
-        with engine.connect().execution_options(writes=True) as connection, connection.begin():
-            acquire_lock(connection, "migration")
-            config.attributes["connection"] = connection
-            alembic.command.upgrade(config, "head")
-    except CommandError as error:
-        raise ConfigurationError(
-            f"the database {shown_url(engine.url)} was written by a newer Loupe: {error}"
-        ) from error
+    with engine.connect().execution_options(writes=True) as connection, connection.begin():
+        acquire_lock(connection, "migration")
+        config.attributes["connection"] = connection
+        alembic.command.upgrade(config, "head")
 
 
 class DatabaseLostError(ServiceError):

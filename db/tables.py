@@ -49,6 +49,13 @@ _NAMING = {
     "pk": "pk_%(table_name)s",
 }
 
+SCHEMA = "0002_cc1b1b508072"
+"""The version of the tables, as stored in a database: a number, and a digest of their definition.
+
+A database of another version is refused. If you change the tables, `tests/db/test_opening.py` tells
+the new digest; raise the number with it.
+"""
+
 Digest = String(32)
 """A content-derived id: 32 hex digits."""
 Number = BigInteger().with_variant(Integer, "sqlite")

@@ -207,10 +207,10 @@ def steps_of(connection: Connection, withdrawal: int) -> list[DoneStep]:
     return [DoneStep._make(row) for row in rows]
 
 
-def confirmed_patches(store: Store, withdrawal: int) -> list[dict[str, Any]]:
-    """Return the releases to build, as planned when the withdrawal was confirmed."""
+def confirmed_details(store: Store, withdrawal: int) -> Mapping[str, Any]:
+    """Return what was planned when a withdrawal was confirmed (`flows.withdrawal.plan`)."""
     (first,) = (one for one in steps_of(store, withdrawal) if one.step == CONFIRMED)
-    return list(first.details["patches"])
+    return first.details
 
 
 @writes

@@ -12,12 +12,13 @@ from typing import NamedTuple
 import numpy as np
 
 from db.blob_check import BlobCheck, FaultyBlob
-from db.blobs import suffix_of
+from db.blobs import SHARD, suffix_of
 from db.entities import StoredEntity, fetch, pages, parents_of
 from db.releases import list_releases
 from db.withdrawal_graph import Blob
 from flows.ccd.edit_measures import change_between, difference_overlay, opened_picture
 from flows.engine.context import RunContext
+from flows.shards.files import erase_again, images_in_shard, root_in
 from flows.ufine6926.crops import MARGIN, cut, encode
 from models.registry import build_image_editor
 from release.manifest import MANIFEST, read_files
@@ -29,7 +30,7 @@ from schemas.image_edit import BuiltinEditor, EditRequest
 from schemas.profile import EditCheckSettings
 from schemas.proposals import Candidate, Strategy
 from schemas.provenance import Role
-from schemas.records import Image, Picture
+from schemas.records import Image, Picture, Shard
 from schemas.video import Observation, StageSettings, Track
 from sources.images import InspectedImage, inspect_image
 from sources.video.finding import FoundVideo, find_videos, video_digest
@@ -67,6 +68,7 @@ def repair_blobs(
         ServiceError: the blob store cannot be written to.
     """
     sources = _Sources(context, check, folders)
+    shards = False
     for _ in range(_ROUNDS):
         repaired = 0
         for page in pages(check.faulty(), _PAGE):
@@ -74,8 +76,11 @@ def repair_blobs(
                 if check.repair(blob, data):
                     repaired += 1
                     yield RepairedBlob(blob, origin)
+                    shards = shards or blob.media_type == SHARD
         if not repaired:
-            return
+            break
+    if shards:
+        erase_again(context)
 
 
 class _Sources:
@@ -99,7 +104,8 @@ class _Sources:
             self._overlays,
         ):
             for blob, data in find(frozenset(wanted)):
-                if blob in wanted and sha256_of(data[0]) == blob.sha256:
+                digest = root_in if blob.media_type == SHARD else sha256_of
+                if blob in wanted and digest(data[0]) == blob.sha256:
                     wanted.discard(blob)
                     yield blob, data
 
@@ -107,9 +113,11 @@ class _Sources:
         for blob in wanted:
             name = f"{blob.sha256}{suffix_of(blob.media_type)}"
             for folder in self._folders:
-                for path in (folder / name, folder / "sha256" / name[:2] / name):
+                for below in ("", f"sha256/{name[:2]}", f"shards/{name[:2]}"):
+                    path = folder / below / name
                     with suppress(OSError):
-                        yield blob, (path.read_bytes(), str(path))
+                        if path.is_file():  # a pipe may never end
+                            yield blob, (path.read_bytes(), str(path))
 
     def _in_releases(self, wanted: Iterable[Blob]) -> Iterator[tuple[Blob, Data]]:
         by_digest = {blob.sha256: blob for blob in wanted}
@@ -117,15 +125,22 @@ class _Sources:
             with suppress(IntegrityError):  # the release is missing or damaged as well
                 for file in read_files(folder / MANIFEST):
                     if (blob := by_digest.get(file.sha256)) is not None:
+                        path = folder / file.path
                         with suppress(OSError):
-                            path = folder / file.path
-                            yield blob, (path.read_bytes(), str(path))
+                            if path.is_file():
+                                yield blob, (path.read_bytes(), str(path))
 
     def _imported(self, wanted: Iterable[Blob]) -> Iterator[tuple[Blob, Data]]:
         """Yield files of sources, converted as they were at import."""
         by_path: dict[str, set[Blob]] = defaultdict(set)
         for blob, entity in self._naming(wanted, Image.kind):
             by_path[entity.record(Image).file_path].add(blob)
+        of_shards = {entity.id: entity for _, entity in self._naming(wanted, Shard.kind)}
+        lost = {blob.sha256: blob for blob in wanted}
+        for shard in of_shards.values():
+            for stored in images_in_shard(self._context.blobs, shard):
+                if stored.sha256 in lost:
+                    by_path[stored.file_path].add(lost[stored.sha256])
         for path, file in _files_below((*self._folders, *self._drawn), by_path):
             image = inspect_image(Path(file.as_posix().removesuffix(f"/{path}")), path)
             if isinstance(image, InspectedImage):
@@ -230,5 +245,5 @@ def _files_below(roots: Iterable[Path], paths: Iterable[str]) -> Iterator[tuple[
     for root in roots if by_name else ():
         for file in sorted(root.rglob("*")):
             for path in by_name.get(file.name, ()):
-                if file.as_posix().endswith(f"/{path}"):
+                if file.as_posix().endswith(f"/{path}") and file.is_file():
                     yield path, file

@@ -345,13 +345,18 @@ def refuse_within(release: Path, out: Path) -> None:
         raise UsageError(f"{out} is inside the release, which never changes; choose another folder")
 
 
+def leftovers_in(parent: Path, pattern: str = "*") -> list[Path]:
+    """The folders in `parent` of builds and exports that run, or that were interrupted."""
+    return sorted(parent.glob(f".{pattern}{_LABEL}*"))
+
+
 def remove_abandoned(parent: Path, pattern: str = "*") -> list[str]:
     """Remove leftovers of interrupted builds and exports in `parent`; returns their names.
 
     `pattern` is that of the names of the folders to be built.
     """
     removed = []
-    for home in sorted(parent.glob(f".{pattern}{_LABEL}*")):
+    for home in leftovers_in(parent, pattern):
         lock = _lock(home)
         if lock is not None:
             shutil.rmtree(home, ignore_errors=True)

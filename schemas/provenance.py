@@ -1,12 +1,12 @@
 """Terms of provenance that the store writes and releases publish; they need no database."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from enum import StrEnum
 from typing import Any, Literal, NamedTuple
 
 from pydantic import Field
 
-from schemas.base import EntityId, HexSha256, Record, framed, leaf_hash, merkle_root
+from schemas.base import EntityId, HexSha256, Record, entity_id, framed, leaf_hash, merkle_root
 
 AgentKind = Literal["person", "model", "software"]
 State = Literal["proposed", "accepted", "rejected", "superseded", "inactive", "withdrawn"]
@@ -176,3 +176,26 @@ class Hardware(Record):
     cores: int
     memory_bytes: int
     accelerator: str | None = None
+
+
+_PROMOTED = frozenset({Role.PROMOTED_FROM, Role.PROMOTED_WITH})
+"""The roles of links from promoted entities to shards, which are part of no id."""
+_LINKED_LATER = {
+    "filter_report": frozenset({Role.FILTERED_WITH}),
+    "tracklet": frozenset({Role.PROPOSED_WITH, Role.TRACKED_WITH}),
+    "shard": frozenset({Role.FILTERED_WITH}),
+}
+"""By kind, the roles of parents that are not part of an id, such as settings.
+
+If other thresholds lead to the same report, tracklet or shard, it keeps its id and the decisions on
+it, and is linked to those settings as well.
+"""
+
+
+def is_id_of(
+    id_: str, dataset: str, kind: str, payload: str, parents: Collection[tuple[str, str]]
+) -> bool:
+    """Return whether an entity has the id of its content and (role, parent id) pairs."""
+    later = _LINKED_LATER.get(kind, frozenset()) | _PROMOTED
+    first = [(role, parent) for role, parent in parents if role not in later]
+    return any(entity_id(dataset, kind, payload, links) == id_ for links in (parents, first))

@@ -176,7 +176,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--origin", action="append", default=[], help="a page that may read images")
     options = parser.parse_args(arguments)
     settings = load_settings()
-    store = Store.open(settings.database_url)
+    store = Store.open(settings.database_url, settings.home)
 
     def media_type_of(sha256: str) -> str | None:
         with store.read() as connection:

@@ -58,7 +58,7 @@ from schemas.tracking import (
     ViTPoseModel,
 )
 from schemas.wording import first_of, many
-from services.environments import is_installed, lock_file
+from services.environments import environment_folder, is_installed, lock_file
 from services.installation import survey
 from services.process import LOOPBACK, ServiceState
 
@@ -362,7 +362,7 @@ def _check_label_studio(settings: Settings) -> Iterator[Finding]:
         yield absent("uv", "not found; installs Label Studio", "pip install uv")
     subject = "environment label-studio"
     if is_installed("label-studio", settings.environments):
-        yield fine(subject, str(settings.environments / "label-studio"))
+        yield fine(subject, str(environment_folder("label-studio", settings.environments)))
     else:
         yield absent(subject, f"not installed under {settings.environments}", "loupe up")
 
@@ -399,7 +399,7 @@ def _check_blobs(settings: Settings) -> Iterator[Finding]:
         if not is_there(settings.database_url):
             yield fine(subject, "nothing is stored yet")
             return
-        store = Store.open(settings.database_url)
+        store = Store.open(settings.database_url, settings.home)
         try:
             looked, faulty = sampled_faults(store, BlobStore(settings.blobs_url), _SAMPLED_FILES)
         finally:

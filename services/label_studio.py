@@ -24,7 +24,7 @@ from services.credentials import (
     save_token,
     services_folder,
 )
-from services.environments import environment_python
+from services.environments import environment_folder, environment_python
 from services.process import (
     LOOPBACK,
     PLAIN_HTTP,
@@ -320,7 +320,10 @@ def address_of(name: str) -> str:
 def _ask(settings: Settings, command: str, people: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Run the program inside Label Studio's environment; secrets are passed through pipes."""
     variables = label_studio_variables(settings.home, settings.label_studio_database_url)
-    python = environment_python(settings.environments / "label-studio")
+    environment = environment_folder("label-studio", settings.environments)
+    if service := running(settings.home, NAME):
+        environment = Path(service.command[0]).parents[1]  # it may be older than this Loupe
+    python = environment_python(environment)
     try:
         done = subprocess.run(
             [python, "-m", "loupe_desk.accounts"],

@@ -158,10 +158,13 @@ def stop(home: Path, name: str, grace_seconds: float = 10.0) -> bool:
 
 
 def recorded(home: Path, name: str) -> RunningService | None:
-    """Return the content of the record file, alive or not; None without one."""
+    """Return the content of the record file, alive or not; None without one.
+
+    A copy of a home also has a copy of the record, but the server belongs to the original.
+    """
     path = record_path(home, name)
     try:
-        return RunningService.model_validate_json(path.read_text(encoding="utf-8"))
+        service = RunningService.model_validate_json(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return None
     except ValidationError as error:
@@ -169,6 +172,9 @@ def recorded(home: Path, name: str) -> RunningService | None:
             f"{path} is not the record of a server ({error.error_count()} problems): "
             "end the server by hand if it still runs, then remove the file"
         ) from None
+    original = service.log.parent
+    is_copy = original.resolve() != path.parent.resolve() and original.is_dir()
+    return None if is_copy else service
 
 
 def require_free_port(port: int, option: str | None = None, patience_seconds: float = 0.0) -> None:

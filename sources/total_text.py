@@ -226,7 +226,7 @@ def _content(path: Path, options: ReadOptions) -> bytes:
 
 
 def _facts(words: list[Word]) -> tuple[str, ...]:
-    """Return a sentence for each different word, the largest first."""
+    """Return a sentence for each different word, the largest first, equal ones as in the file."""
     largest: dict[str, float] = {}
     for word in words:
         largest[word.text] = max(word.area_px, largest.get(word.text, 0.0))

@@ -51,7 +51,7 @@ def add(
     from services.label_studio import check_name, label_studio_access, label_studio_name
 
     own = settings()
-    store = Store.open(own.database_url)
+    store = Store.open(own.database_url, own.home)
     url = label_studio_access(own).url
     check_name(name)
     if not own.label_studio_url:

@@ -66,7 +66,7 @@ def opened() -> "tuple[Settings, Store]":
     from db.store import Store
 
     own = settings()
-    return own, Store.open_existing(own.database_url)
+    return own, Store.open_existing(own.database_url, own.home)
 
 
 @contextmanager

@@ -1,6 +1,7 @@
 """`loupe cost`, `loupe quarantine` and `loupe store check`."""
 
 from collections.abc import Iterable
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
@@ -122,7 +123,7 @@ def _rejection_text(record: "Rejection") -> str:
 
 T = TypeVar("T")
 
-app = group("Check and repair the blob store.")
+app = group("Check and repair what is stored.")
 
 _LISTED = 10_000
 """Items listed of each kind at most, to limit memory; all are counted."""
@@ -136,11 +137,12 @@ def check(
     from_: Annotated[list[Path] | None, typer.Option(exists=True, file_okay=False)] = None,
     orphans: bool = False,
 ) -> Answer:
-    """Check every file against its digest.
+    """Check the database, and every file against its digest.
 
     With --repair, missing and damaged files are copied from a release, a backup or their source, or
     made again (crops of videos, drawings, edited images); only bytes with the right digest are
-    stored. Exit code 1 if a file is still missing or damaged.
+    stored. Shards are copied from a backup; importing their source again also makes them again.
+    Exit code 1 if something is still wrong.
 
     Args:
         repair: Restore missing and damaged files.
@@ -149,21 +151,23 @@ def check(
         orphans: Also list files that no entity refers to; none is removed.
     """
     from db.blob_check import BlobCheck
+    from db.database_check import check_database
     from flows.blob_repair import repair_blobs
     from flows.engine.context import open_context
-    from flows.shards.files import digests_in_shards
+    from flows.shards.files import files_in_shards
 
     if from_ and not repair:
         raise UsageError("--from needs --repair")
     context = open_context(settings(), flow_run="loupe store check")
-    with BlobCheck(context.store, context.blobs) as found:
+    problems = list(islice(check_database(context.store), _LISTED))
+    shards = files_in_shards(context.store, context.blobs)
+    with BlobCheck(context.store, context.blobs, shards) as found:
         with progress_bar("reading files") as advance:
             checked = found.run(advance)
         repairs = repair_blobs(context, found, from_ or ()) if repair else ()
         count_repaired, repaired = _counted(repairs)
         count, faulty = _counted(found.faulty())
-        others = digests_in_shards(context.store, context.blobs)
-        unnamed, paths = _counted(found.orphans(others) if orphans else ())
+        unnamed, paths = _counted(found.orphans() if orphans else ())
     context.store.close()
     document: dict[str, Any] = {
         "checked": checked,
@@ -173,8 +177,10 @@ def check(
         ],
         "repaired": count_repaired,
         "repairs": [{"sha256": one.blob.sha256, "from": one.origin} for one in repaired],
+        "database": problems,
     }
     lines = [
+        *(f"✗ database: {one}" for one in problems[:_SHOWN]),
         *(Note(f"{one.blob.sha256[:12]} restored: {one.origin}") for one in repaired[:_SHOWN]),
         *(
             f"{one.fault}: {one.blob.sha256} ({one.blob.media_type}), "
@@ -187,7 +193,7 @@ def check(
     if orphans:
         document |= {"orphans": unnamed, "orphan_paths": paths}
         lines.append(f"{unnamed:,} orphaned files; none was removed")
-    return Answer(document, lines, failed=bool(count))
+    return Answer(document, lines, failed=bool(count or problems))
 
 
 def _counted(found: Iterable[T]) -> tuple[int, list[T]]:
@@ -202,12 +208,12 @@ def _counted(found: Iterable[T]) -> tuple[int, list[T]]:
 
 def _summary(checked: int, repaired: int, left: int, repair: bool) -> str:
     restored = f", {repaired:,} restored" if repair else ""
-    result = f"{checked:,} files checked{restored}, {left:,} missing or damaged"
+    result = f"{checked:,} files checked{restored}, {left:,} missing, damaged or unreadable"
     if not left:
         return f"✓ {result}"
     if not repair:
         return f"✗ {result}: loupe store check --repair"
     return (
         f"✗ {result}: pass the folder of their source, videos or a backup with --from, or run the "
-        "build again, which draws and downloads missing files, and check again"
+        "build (or the import into shards) again, which makes missing files, and check again"
     )

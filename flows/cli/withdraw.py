@@ -3,6 +3,7 @@
 import getpass
 import sys
 from contextlib import closing
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast, get_args
 
 import typer
@@ -104,12 +105,13 @@ def withdraw(
         in_source = source if identity is not None else None
         target = _target(context, given, dataset, release, in_source, confirm_records)
         request = request_of(target, known_ground, erase)
-        plan = plan_withdrawal(context.store, request, context.settings.home)
+        plan = plan_withdrawal(context.store, request)
         if (open_ := plan.unfinished) is not None:
             note(f"withdrawal {open_.key[:12]} was confirmed earlier and is not finished")
             if not dry_run:
                 return _carried_out(context, open_)
-        planned, lines = {**plan.as_json(), "done": plan.is_done}, [*plan_lines(plan)]
+        planned = {**plan.as_json(), "done": plan.is_done}
+        lines = [*plan_lines(plan, _blobs_outside(context))]
         if plan.is_done:
             return Answer(planned, lines)
         if dry_run:
@@ -124,6 +126,12 @@ def withdraw(
 
         agent = AgentRef("person", getpass.getuser())
         return _carried_out(context, confirm(context.store, plan, str(reason), agent))
+
+
+def _blobs_outside(context: "RunContext") -> str:
+    """Return where the blob store is if that is outside the home."""
+    url, home = context.blobs.url, context.settings.home
+    return "" if context.blobs.is_local and Path(url).is_relative_to(home) else url
 
 
 def _image_with(

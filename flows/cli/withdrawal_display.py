@@ -30,8 +30,11 @@ _REASONS = {
 UNFINISHED = "not finished: loupe withdraw --resume"
 
 
-def plan_lines(plan: "WithdrawalPlan") -> Iterator[Line]:
-    """Describe a plan: entities withdrawn, erased and kept, affected releases, and patches."""
+def plan_lines(plan: "WithdrawalPlan", blobs: str = "") -> Iterator[Line]:
+    """Describe a plan: entities withdrawn, erased and kept, affected releases, and patches.
+
+    `blobs` is where the blob store is if it is outside the home.
+    """
     request = plan.request
     files = "its files are erased" if request.erases else "its files are kept"
     yield f"To withdraw: {request.target} ({request.ground}; {files})"
@@ -73,7 +76,7 @@ def plan_lines(plan: "WithdrawalPlan") -> Iterator[Line]:
         yield from _indented(_rows(plan))
     else:
         yield "  No release is affected."
-    yield from _indented(_files(plan))
+    yield from _indented(_files(plan, blobs))
 
 
 def _indented(lines: Iterable[str]) -> Iterator[str]:
@@ -128,10 +131,13 @@ def _rows(plan: "WithdrawalPlan") -> Iterator[str]:
         yield f"→ {base.dataset} {patch.version} is built from the state of {base.version}: {rows}"
 
 
-def _files(plan: "WithdrawalPlan") -> Iterator[str]:
-    """Yield the files that are erased, and those that are kept."""
+def _files(plan: "WithdrawalPlan", blobs: str) -> Iterator[str]:
+    """Yield the files that are erased, those that are kept, and what is outside the home."""
+    for folder in plan.outside:
+        yield f"outside the home, changed as well: {folder}"
     if plan.erased:
-        yield f"{many(len(plan.erased), 'file')} of the blob store, erased with their vectors"
+        files, where = many(len(plan.erased), "file"), f" {blobs}" if blobs else ""
+        yield f"{files} of the blob store{where}, erased with their vectors"
     if plan.pages:
         yield f"{many(len(plan.pages), 'page')} below the home erased: {_list(plan.pages)}"
     if plan.evaluations:

@@ -123,7 +123,7 @@ def open_context(
     Paid answers that could not be stored earlier, because the database was unavailable, are stored
     first.
     """
-    store = Store.open(settings.database_url, settings.home / "spool")
+    store = Store.open(settings.database_url, settings.home)
     if not store.is_read_only:
         replay_calls(store)
     _exempt_loaded_modules_from_collection()

@@ -17,7 +17,8 @@ import pyarrow.parquet as pq
 from pydantic import TypeAdapter
 from pydantic_core import from_json
 
-from db.blobs import SHARD, BlobStore
+from db.blob_check import FaultyBlob, NamedBlob
+from db.blobs import SHARD, BlobFault, BlobStore
 from db.calls import NewCall
 from db.entities import (
     LIVE,
@@ -32,14 +33,15 @@ from db.entities import (
     new_entity,
 )
 from db.store import Store
-from db.withdrawal_graph import needed_blobs, own_blobs
+from db.withdrawal_graph import Blob, erased_digests, needed_blobs, own_blobs
+from db.withdrawals import erased_blobs, list_withdrawals, withdrawn_entities
 from db.work import configurations_of
 from flows.engine.context import RunContext
 from flows.engine.runner import sole_run
 from schemas.base import canonical_json, framed, merkle_levels, sha256_of
-from schemas.errors import IntegrityError, MissingBlobError, UsageError
+from schemas.errors import IntegrityError, MissingBlobError, ServiceError, UsageError
 from schemas.provenance import PROMOTE, Role, record_hash
-from schemas.records import Rejection, Shard
+from schemas.records import Image, Rejection, Shard
 
 RECORDS = 10_000
 IMPORT = "import_source"
@@ -240,6 +242,19 @@ def imported_shards(store: Store, dataset: str, source_id: str | None = None) ->
     return sorted(shards, key=lambda one: one.record(Shard).number)
 
 
+def lost_shards(store: Store, blobs: BlobStore, dataset: str, source_id: str) -> dict[int, str]:
+    """Return number and Merkle root of the shards of an annotation file that cannot be read."""
+    shards = imported_shards(store, dataset, source_id)
+    lost = [one.record(Shard) for one in shards if _fault_or_rows(blobs, one)[0]]
+    return {one.number: one.root for one in lost}
+
+
+def restore_shard(blobs: BlobStore, root: str, rows: Sequence[ShardRow]) -> None:
+    """Write the file of a shard again if these are its records; they differ if some are erased."""
+    if merkle_levels([row.leaf for row in rows])[-1][0].hex() == root:
+        _write(blobs, root, rows)
+
+
 def require_shards(store: Store, dataset: str) -> None:
     """Raise a `UsageError` if a source was not imported into shards."""
     if not imported_shards(store, dataset):
@@ -327,12 +342,64 @@ def _erase_shard(store: Store, blobs: BlobStore, shard: StoredEntity) -> int:
     return len(rows)
 
 
-def digests_in_shards(store: Store, blobs: BlobStore) -> Iterator[str]:
-    """Return the digests of the files of all records in shards."""
+def files_in_shards(store: Store, blobs: BlobStore) -> Iterator[NamedBlob | FaultyBlob]:
+    """Yield all shards with the files of their records, and the faults of unreadable ones."""
+    with store.read() as connection:
+        erased = erased_digests(connection)
     for dataset in datasets_of(store):
-        for shard in imported_shards(store, dataset):
-            for row in read_index(blobs, shard):
-                yield from row.digests
+        for shard in find(store, dataset, Shard.kind, states=(*LIVE, "inactive")):
+            file = Blob(shard.record(Shard).root, SHARD)
+            fault, rows = _fault_or_rows(blobs, shard)
+            if fault is not None:
+                yield FaultyBlob(file, fault, shard.id)
+                continue
+            yield NamedBlob(file, shard.id)
+            for row in rows:
+                for one in RecordResult.of(row).entities:
+                    for blob in own_blobs(one.kind, one.payload, erased):
+                        yield NamedBlob(blob, shard.id)
+
+
+def _fault_or_rows(
+    blobs: BlobStore, shard: StoredEntity
+) -> tuple[BlobFault | None, list[ShardRow]]:
+    try:
+        return None, read_shard(blobs, shard)
+    except MissingBlobError:
+        return BlobFault.MISSING, []
+    except IntegrityError:
+        return BlobFault.DAMAGED, []
+    except ServiceError:
+        if not blobs.is_local:  # the store does not answer
+            raise
+        return BlobFault.UNREADABLE, []
+
+
+def images_in_shard(blobs: BlobStore, shard: StoredEntity) -> Iterator[Image]:
+    """Yield the images of the records of a shard, as imported; none if it cannot be read."""
+    _, rows = _fault_or_rows(blobs, shard)
+    for row in rows:
+        for one in RecordResult.of(row).entities:
+            if one.kind == Image.kind:
+                yield Image.model_validate_json(one.payload)
+
+
+def root_in(data: bytes) -> str | None:
+    """Return the Merkle root of the records in the file of a shard; None if it is not one."""
+    try:
+        table = pq.read_table(io.BytesIO(data), columns=_SCHEMA.names, use_threads=False)
+        leaves = [ShardRow(**row).leaf for row in table.to_pylist()]
+    except (pa.ArrowException, OSError, KeyError, TypeError, ValueError):
+        return None
+    return merkle_levels(leaves)[-1][0].hex() if leaves else None
+
+
+def erase_again(context: RunContext) -> None:
+    """Erase withdrawn records of shards that were restored from a time before the withdrawal."""
+    for one in list_withdrawals(context.store):
+        if one.request.erases:
+            digests = {blob.sha256 for blob in erased_blobs(context.store, one.id)}
+            erase_withdrawn(context, withdrawn_entities(context.store, one.id), digests)
 
 
 def _erase_places(

@@ -35,8 +35,10 @@ from flows.shards.files import (
     computed_shards,
     erase_records,
     imported_shards,
+    lost_shards,
     read_shard,
     require_shards,
+    restore_shard,
     store_shard,
 )
 from flows.ufine3c.faithfulness import VERSION as CHECK_VERSION
@@ -90,6 +92,8 @@ _answering = Lock()  # models in a process answer one stream at a time
 def import_shards(context: RunContext, spec: SourceSpec, size: int = RECORDS) -> StageReport:
     """Import `spec` into shards of `size` records; a second import adds only what is missing.
 
+    Files of shards that are missing or damaged are written again.
+
     Raises:
         FormatError, ConfigurationError: see `flows.engine.importing.open_source`.
     """
@@ -104,14 +108,25 @@ def import_shards(context: RunContext, spec: SourceSpec, size: int = RECORDS) ->
         label=f"import {spec.name} into shards",
     )
 
+    def made(number: int, rows: Sequence[Row]) -> list[WorkResult]:
+        return [source.result(number * size + k, row) for k, row in enumerate(rows)]
+
     def result(number: int, rows: Sequence[Row]) -> WorkResult:
         source.tombstones.look()
-        results = [source.result(number * size + k, row) for k, row in enumerate(rows)]
+        results = made(number, rows)
         rejected = [one.rejection.reason for one in results if one.rejection]
         indexed = list(map(_indexed, results))
         shard = store_shard(context.blobs, source.entity, IMPORT, number, indexed, rejected)
         return WorkResult(number, entities=(shard,))
 
+    lost = lost_shards(context.store, context.blobs, spec.name, source.entity.id)
+    if lost:
+        source.tombstones.look()
+        for number, rows in enumerate(pages(source.rows(), size)):
+            if number in lost:
+                restore_shard(
+                    context.blobs, lost[number], [_indexed(one) for one in made(number, rows)]
+                )
     report = run_stream(
         context,
         stage,

@@ -23,7 +23,7 @@ from db.withdrawal_traces import (
 )
 from db.withdrawals import (
     StoredWithdrawal,
-    confirmed_patches,
+    confirmed_details,
     counts_of,
     erased_blobs,
     finish,
@@ -39,7 +39,7 @@ from flows.engine.release_facts import release_facts
 from flows.engine.releasing import release_checks, release_signer
 from flows.shards.files import erase_withdrawn
 from flows.withdrawal.plan import ANNOTATOR, erase_pages, sweep
-from flows.withdrawal.releases import Patch
+from flows.withdrawal.releases import Patch, is_outside
 from release.build import build_release
 from release.files import remove_abandoned
 from release.notices import mark_release, record_notices
@@ -140,6 +140,7 @@ class _Work:
         self._id = withdrawal.id
         self._withdrawal = withdrawal
         self._request = withdrawal.request
+        self._confirmed = confirmed_details(context.store, withdrawal.id)
         self._notices = notices_of(context.store, withdrawal.id)
         self.entity_count = 0
 
@@ -161,7 +162,7 @@ class _Work:
             yield Step("erase files", self._erase, repeats=True)
             yield Step("erase pages", self._erase_pages, repeats=True)
         known = {one.manifest.id: one for one in list_releases(self._store)}
-        for one in confirmed_patches(self._store, self._id):
+        for one in self._confirmed["patches"]:
             patch = Patch(known[one["base"]], one["version"], one["rows"])
             name = f"release {patch.base.manifest.dataset} {patch.version}"
             yield Step(name, partial(self._release, patch), may_fail=True)
@@ -178,6 +179,13 @@ class _Work:
     def _mark(self, release: str) -> Details:
         """Mark the folder of a release, and erase its files if the withdrawal erases files."""
         (stored,) = (one for one in list_releases(self._store) if one.manifest.id == release)
+        is_named = str(stored.folder) in self._confirmed["outside"]
+        if is_outside(self._store, stored.folder) and not is_named:
+            skipped = (
+                f"{stored.folder} is outside the home and was not named when this was confirmed: "
+                f"delete it, or replace it with the new version"
+            )
+            return {"skipped": skipped, "erased": 0}
         own = [one for one in self._notices if one.release == release]
         try:
             marked = mark_release(stored.folder, own, erase=self._request.erases)
@@ -244,7 +252,8 @@ class _Work:
         home = self._context.settings.home
         removed = erase_pages(home, datasets, known=datasets_of(self._store))
         parents = {one.folder.parent for one in list_releases(self._store)} | {home / "releases"}
-        abandoned = [name for folder in sorted(parents) for name in remove_abandoned(folder)]
+        inside = [folder for folder in sorted(parents) if not is_outside(self._store, folder)]
+        abandoned = [name for folder in inside for name in remove_abandoned(folder)]
         return {"removed": removed + abandoned, "evaluations": examples}
 
     def _release(self, patch: Patch) -> Details:

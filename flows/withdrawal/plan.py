@@ -40,7 +40,8 @@ from db.withdrawals import (
     related_releases,
     withdrawn_entities,
 )
-from flows.withdrawal.releases import Affected, AffectedRelease, affected_releases
+from flows.withdrawal.releases import Affected, AffectedRelease, affected_releases, is_outside
+from release.files import leftovers_in
 from release.manifest import MANIFEST, manifest_in, read_values
 from release.notices import files_to_erase
 from release.notices_files import NOTICES
@@ -103,7 +104,8 @@ class ResidualCopies(NamedTuple):
     """Copies that people must remove, and notices that they must publish.
 
     Attributes:
-        made: exports, reports and copies of affected releases in the folders of releases.
+        made: exports, reports and copies of affected releases in the folders of releases, and what
+            interrupted builds left in those outside the home.
         originals: the withdrawn files by source, as the source names them, without images that were
             found, edited or cropped here.
         notices: the files to publish.
@@ -140,8 +142,12 @@ def residual_copies(store: Store, home: Path, withdrawal: StoredWithdrawal) -> R
     parents = {folder.parent for folder in known} | {home.resolve()}
     datasets = sorted({one.dataset for one in notices})
     to_erase = review_tasks(store, erased_by=withdrawal.id).values()
+    made_from = [*_made_from({one.release for one in notices}, parents, known)]
+    for parent in sorted(parents):
+        if is_outside(store, parent):
+            made_from += leftovers_in(parent)
     return ResidualCopies(
-        tuple(_made_from({one.release for one in notices}, parents, known)),
+        tuple(made_from),
         {source: tuple(sorted(files)) for source, files in sorted(originals.items())},
         tuple(home / NOTICES / f"{dataset}.json" for dataset in datasets),
         dict(sorted(Counter(one.server for one in to_erase).items())),
@@ -193,6 +199,7 @@ class WithdrawalPlan(NamedTuple):
         evaluations: number of stored evaluations with withdrawn examples, which are erased.
         related: the ids of all releases of the datasets of the affected ones.
         earlier: withdrawals on the same request.
+        outside: folders of affected releases outside the home, which are changed as well.
     """
 
     request: WithdrawalRequest
@@ -208,6 +215,7 @@ class WithdrawalPlan(NamedTuple):
     evaluations: int
     related: frozenset[str]
     earlier: tuple[StoredWithdrawal, ...]
+    outside: tuple[Path, ...]
 
     @property
     def new(self) -> list[str]:
@@ -252,6 +260,7 @@ class WithdrawalPlan(NamedTuple):
             "erased": [blob._asdict() for blob in self.erased],
             "kept": dict(self.kept),
             "releases": [self._release(one) for one in self.affected.releases],
+            "outside": [str(folder) for folder in self.outside],
             "pages": list(self.pages),
             "evaluations": self.evaluations,
             "patches": [
@@ -291,12 +300,8 @@ def request_of(target: WithdrawalTarget, ground: Ground, erases: bool | None) ->
     return WithdrawalRequest(target, ground, ground in ERASING if erases is None else erases)
 
 
-def plan_withdrawal(
-    store: Store, request: WithdrawalRequest, home: Path | None = None
-) -> WithdrawalPlan:
+def plan_withdrawal(store: Store, request: WithdrawalRequest) -> WithdrawalPlan:
     """Plan a withdrawal without changing anything.
-
-    `home` is the folder whose pages are searched; without it the plan lists none.
 
     Raises:
         UsageError: the target does not exist in the store.
@@ -314,9 +319,9 @@ def plan_withdrawal(
     if request.erases:
         release_files = _release_files(affected, request.ground)
         evaluations = count_showing(store, reached.keys())
-    if request.erases and home is not None:
+    if request.erases and store.home is not None:
         datasets = {one.dataset for one in reached.values()}
-        pages = _pages_of(home, datasets, known=datasets_of(store))
+        pages = _pages_of(store.home, datasets, known=datasets_of(store))
     return WithdrawalPlan(
         request,
         reached,
@@ -331,7 +336,17 @@ def plan_withdrawal(
         evaluations,
         related,
         earlier,
+        tuple(_outside(store, affected)),
     )
+
+
+def _outside(store: Store, affected: Affected) -> Iterator[Path]:
+    """Yield the folders outside the home that are marked, and lose files if these are erased."""
+    for one in affected.releases:
+        folder = one.release.folder
+        manifest = manifest_in(folder) if is_outside(store, folder) else None
+        if manifest is not None and manifest.id == one.release.manifest.id:
+            yield folder
 
 
 def confirm(store: Store, plan: WithdrawalPlan, reason: str, agent: AgentRef) -> StoredWithdrawal:
@@ -368,6 +383,7 @@ def confirm(store: Store, plan: WithdrawalPlan, reason: str, agent: AgentRef) ->
             "files_erased": len(plan.erased),
             "files_kept": len(plan.kept),
             "releases": len(plan.affected.releases),
+            "outside": [str(folder) for folder in plan.outside],
         },
         entities=plan.reached.keys(),
         reopened=plan.reopened,

@@ -89,7 +89,7 @@ def known_notices(settings: Settings, store: Store | None = None) -> tuple[Withd
         IntegrityError: a file of notices cannot be read.
     """
     if store is None and is_there(settings.database_url):
-        with closing(Store.open(settings.database_url)) as opened:
+        with closing(Store.open(settings.database_url, settings.home)) as opened:
             return known_notices(settings, opened)
     stored = () if store is None else notices_of(store)
     return followed(merged(notices_of_home(settings.home), stored))
@@ -326,6 +326,12 @@ class Patch(NamedTuple):
     base: StoredRelease
     version: Version
     rows: int
+
+
+def is_outside(store: Store, folder: Path) -> bool:
+    """Tell whether a folder is outside the home, where nothing is changed unless confirmed."""
+    home = store.home
+    return home is None or not folder.resolve().is_relative_to(home.resolve())
 
 
 class Affected(NamedTuple):

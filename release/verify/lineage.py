@@ -56,7 +56,7 @@ from release.lineage.ids import (
 from release.manifest import MANIFEST
 from release.model_use import model_uses
 from release.rows import CAPTION_COLUMNS, COARSE_COLUMNS, number_in
-from schemas.base import ID_BYTES, EntityRecord, digest_of, entity_id, unframed
+from schemas.base import ID_BYTES, EntityRecord, digest_of, unframed
 from schemas.provenance import (
     ANSWERED,
     PROMOTE,
@@ -68,6 +68,7 @@ from schemas.provenance import (
     CallRow,
     Promotion,
     Role,
+    is_id_of,
 )
 from schemas.records import PromptText, Shard, TermsCorrection
 from schemas.release import Manifest, ModelUse
@@ -104,18 +105,6 @@ _CALL_COLUMNS = (
     *("parameters", "tokens_in", "tokens_out", "cost", "currency", "served", "prompt_digest"),
 )
 _MOST_KINDS_OF_CALLS = 100_000
-_PROMOTED = frozenset({Role.PROMOTED_FROM, Role.PROMOTED_WITH})
-"""The roles of links from promoted entities to shards, which are part of no id."""
-_LINKED_LATER = {
-    "filter_report": frozenset({Role.FILTERED_WITH}),
-    "tracklet": frozenset({Role.PROPOSED_WITH, Role.TRACKED_WITH}),
-    "shard": frozenset({Role.FILTERED_WITH}),
-}
-"""By kind, the roles of parents that are not part of an id, such as settings.
-
-If other thresholds lead to the same report, tracklet or shard, it keeps its id and the decisions on
-it, and is linked to those settings as well.
-"""
 _LIVE = {_STATES["proposed"], _STATES["accepted"]}
 _TEXTS = frozenset({_KINDS["caption"], _KINDS["rewrite"]})
 _IMAGES, _TRACKLETS, _VIDEOS = (
@@ -515,10 +504,11 @@ class LineageChecks:
             dataset, kind, payload, id_ = (
                 columns[name][at].as_py() for name in ("dataset", "kind", "payload", "id")
             )
-            later = _LINKED_LATER.get(kind, frozenset()) | _PROMOTED
-            links = [link.split("=", 1) for link in unframed(parts[at].as_py().encode())]
-            first = [(role, parent) for role, parent in links if role not in later]
-            if len(first) == len(links) or entity_id(dataset, kind, payload, first) != id_:
+            links = []
+            for link in unframed(parts[at].as_py().encode()):
+                role, _, parent = link.partition("=")
+                links.append((role, parent))
+            if not is_id_of(id_, dataset, kind, payload, links):
                 self._add_other_id(ENTITIES, id_)
 
     def _check_withheld(self, columns: pa.RecordBatch, is_partial: _Marks) -> None:

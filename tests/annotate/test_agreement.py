@@ -93,6 +93,15 @@ def test_fleiss_kappa_equals_the_published_value() -> None:
     assert found.cohen.reason == "defined for two annotators only; 14 share items"
 
 
+def test_of_equally_common_numbers_of_answers_fleiss_kappa_takes_the_larger() -> None:
+    two = {"ann": "x", "bob": "y"}
+    three = {"ann": "x", "bob": "x", "cem": "y"}
+    for rows in ([two, two, three, three], [three, three, two, two]):
+        (found,) = agreement(items_of(rows)).choices
+        (larger,) = agreement(items_of([three, three])).choices
+        assert (found.fleiss.items, found.fleiss.value) == (2, larger.fleiss.value)
+
+
 def test_krippendorffs_alpha_with_missing_ratings_equals_the_published_value() -> None:
     lines = [line.split() for line in KRIPPENDORFF_2011.strip().splitlines()]
     rows = [

@@ -75,6 +75,14 @@ def test_the_share_of_gold_over_the_whole_history_follows_the_rate(
         assert abs(len(seen.gold) - rate * (len(seen.ordinary) + len(seen.gold))) <= 2.5
 
 
+def test_a_batch_is_never_all_gold() -> None:
+    """Even if so many are missing that the share would allow it."""
+    gold = [f"gold {number}" for number in range(50)]
+    seen = Seen(frozenset(f"item {number}" for number in range(100)))
+    for size in range(5):
+        assert gold_in_batch(size, gold, 0.5, seen, "a", "") == max(0, size - 1)
+
+
 def test_gold_items_are_spread_evenly_over_a_batch() -> None:
     gold = [f"gold {number}" for number in range(10)]
     places: Counter[int] = Counter()

@@ -339,6 +339,63 @@ def test_batch_sizes_do_not_reveal_gold_items(world: World, office: MemoryOffice
     )
 
 
+def test_the_next_batch_comes_when_exactly_half_of_the_last_one_is_done(
+    world: World, office: MemoryOffice
+) -> None:
+    ann = hire(world.store, office, "ann")
+    add_rewrites(world, 20)
+    queue = QUEUE.model_copy(update={"batch": 6, "overlap": 1})
+    sent = []
+    for answers in (0, 2, 1, 2, 1):
+        work(world.store, office, ann, says_accept, most=answers)
+        pull(world.store, office, queue)
+        sent.append(push(world.store, office, queue).pushed)
+    assert sent == [6, 0, 3, 0, 3]
+
+
+def test_the_progress_note_never_tells_the_gold_items_of_today(
+    world: World, office: MemoryOffice
+) -> None:
+    ann = hire(world.store, office, "ann")
+    queue = QUEUE.model_copy(update={"gold_rate": 0.5, "batch": 8, "overlap": 1})
+    add_rewrites(world, 40)
+    add_gold(world, 20)
+    push(world.store, office, queue)
+    before = work(world.store, office, ann, says_accept)  # some days ago
+    pull(world.store, office, queue)
+    right = len(all_checks(world.store, queue.name)[ann])
+    assert 0 < right < before
+    push(world.store, office, queue)
+    notes = {spec.note for spec in office(ann).specs.values()}
+    (note,) = notes
+    assert f"you answered {before} items" in note
+    assert f"{right} of {right} answers" in note
+    office.server.now = datetime.now(UTC)
+    work(world.store, office, ann, says_accept)
+    pull(world.store, office, queue)
+    assert len(all_checks(world.store, queue.name)[ann]) > right
+    add_rewrites(world, 60)
+    push(world.store, office, queue)
+    assert {spec.note for spec in office(ann).specs.values()} == notes
+
+
+def test_a_task_of_an_item_with_enough_answers_is_closed(
+    world: World, office: MemoryOffice
+) -> None:
+    """Two of three have answered, and the queue now wants two; they disagree."""
+    people = [hire(world.store, office, name) for name in ("ann", "bea", "cem")]
+    hire(world.store, office, "dan", "adjudicator")
+    world.add()
+    three = QUEUE.model_copy(update={"overlap": 3})
+    assert push(world.store, office, three).pushed == 3
+    work(world.store, office, people[0], says_accept)
+    work(world.store, office, people[1], says_reject)
+    pull(world.store, office, three)
+    report = push(world.store, office, QUEUE)
+    assert (report.closed, report.conflicts) == (1, 1)
+    assert office(people[2]).open_tasks() == []
+
+
 def test_audit_tasks_go_to_another_annotator(world: World, office: MemoryOffice) -> None:
     queue = QUEUE.model_copy(update={"overlap": 1})
     ann = hire(world.store, office, "ann")

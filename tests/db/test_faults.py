@@ -5,7 +5,7 @@ import shutil
 import sqlite3
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from sqlalchemy import Connection, event, text
 from sqlalchemy.exc import ProgrammingError
 
 from db.entities import AgentRef, register_agents
-from db.store import Store, retried
+from db.store import DatabaseLostError, Store, retried
 from db.tables import Activity, Agent, Plan
 from db.work import commit_chunk, register_plan
 from schemas.errors import ConfigurationError, ServiceError
@@ -59,6 +59,25 @@ def add_person(store: Store, interrupt: Callable[[Connection], None] = lambda _:
         register_agents(connection, [PERSON])
         interrupt(connection)
         connection.exec_driver_sql("SELECT 1")
+
+
+@pytest.mark.parametrize("is_named", [False, True])
+def test_a_second_attempt_sees_all_items_of_an_iterator(
+    sqlite_store: Store, is_named: bool
+) -> None:
+    seen: list[list[str]] = []
+
+    @retried
+    def look(_store: Store, items: Iterator[str]) -> None:
+        seen.append(list(items))
+        if len(seen) == 1:
+            raise DatabaseLostError("gone for a moment")
+
+    if is_named:
+        look(sqlite_store, items=iter("abc"))
+    else:
+        look(sqlite_store, iter("abc"))
+    assert seen == [["a", "b", "c"]] * 2
 
 
 @pytest.mark.postgres

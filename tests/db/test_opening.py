@@ -1,14 +1,23 @@
 """Opening databases: migrations, and errors for databases that cannot be used."""
 
+import shutil
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from sqlalchemy import create_engine, inspect, text
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.schema import CreateIndex, CreateTable
 
-from db.store import NEWEST_VERSION, Store, migrate
-from db.tables import Base, escape_like
+from db.store import Store, migrate
+from db.tables import SCHEMA, Base, escape_like
+from db.work import register_plan
+from schemas.base import digest_of
 from schemas.errors import ConfigurationError
 
 
@@ -19,17 +28,73 @@ def test_migrations_create_the_tables_of_the_models_once(empty_database_url: str
         assert compare_metadata(MigrationContext.configure(connection), Base.metadata) == []
         assert set(Base.metadata.tables) < set(inspect(connection).get_table_names())
         versions = connection.execute(text("SELECT version_num FROM alembic_version"))
-        assert versions.scalars().all() == [NEWEST_VERSION]
+        assert versions.scalars().all() == [SCHEMA]
     store.close()
 
 
-def test_a_database_of_a_newer_loupe_is_refused(sqlite_store: Store) -> None:
+def test_the_version_of_the_tables_changes_with_their_definition() -> None:
+    parts: list[CreateTable | CreateIndex] = []
+    for table in Base.metadata.sorted_tables:
+        parts.append(CreateTable(table))
+        parts += map(CreateIndex, sorted(table.indexes, key=lambda one: str(one.name)))
+    dialects = (sqlite.dialect(), postgresql.dialect())  # type: ignore[no-untyped-call]
+    statements = [str(one.compile(dialect=dialect)) for dialect in dialects for one in parts]
+    number, _, digest = SCHEMA.partition("_")
+    assert digest == digest_of(*statements)[:12], f"set it, and raise the number {number}"
+
+
+@pytest.mark.parametrize(
+    ("version", "sentence"),
+    [
+        ("0001", "written by an older Loupe .* continue with that one, or build again in a new"),
+        ("9999_abc", "written by a newer Loupe .* update Loupe"),
+        (f"{SCHEMA[:4]}_abc", "written by another Loupe"),
+        ("ae3f", "is not one of Loupe: its tables have the version 'ae3f'"),
+    ],
+)
+def test_a_database_of_another_version_is_refused(
+    sqlite_store: Store, version: str, sentence: str
+) -> None:
     store = sqlite_store
     with store.write() as connection:
-        connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
+        connection.execute(text("UPDATE alembic_version SET version_num = :v"), {"v": version})
     store.close()
-    with pytest.raises(ConfigurationError, match=r"written by a newer Loupe.*'9999'"):
+    with pytest.raises(ConfigurationError, match=sentence):
         Store.open(store.engine.url.render_as_string())
+
+
+def test_the_file_is_whole_when_the_store_is_closed_while_others_read_it(
+    sqlite_store: Store, tmp_path: Path
+) -> None:
+    reader = Store.open(sqlite_store.engine.url.render_as_string())
+    with reader.read() as connection:
+        connection.execute(text("SELECT 1"))
+        register_plan(sqlite_store, "stage", "1", {})
+        sqlite_store.close()
+        shutil.copy(tmp_path / "loupe.db", tmp_path / "copy.db")
+    reader.close()
+    with closing(sqlite3.connect(tmp_path / "copy.db")) as copy:
+        assert copy.execute("SELECT stage FROM plan").fetchall() == [("stage",)]
+
+
+_LEFT_OPEN = """
+import gc, sys
+from db.store import Store
+from db.work import register_plan
+store = Store.open(sys.argv[1])
+register_plan(store, "stage", "1", {})
+gc.freeze()  # as runs do: nothing is collected at the end
+raise SystemExit("it fails")
+"""
+
+
+def test_the_file_is_whole_when_a_failed_command_left_the_store_open(tmp_path: Path) -> None:
+    file = tmp_path / "loupe.db"
+    command = [sys.executable, "-c", _LEFT_OPEN, f"sqlite:///{file}"]
+    assert subprocess.run(command, stderr=subprocess.DEVNULL, check=False).returncode == 1
+    file.with_name("loupe.db-wal").unlink(missing_ok=True)
+    with closing(sqlite3.connect(file)) as whole:
+        assert whole.execute("SELECT stage FROM plan").fetchall() == [("stage",)]
 
 
 def test_an_unusable_url_is_an_error_that_gives_the_reason() -> None:

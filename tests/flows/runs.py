@@ -5,11 +5,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from sqlalchemy import func, update
-
 from db.blobs import BlobStore
 from db.store import Store
-from db.tables import Release
 from flows.engine.context import RunContext
 from flows.engine.report import Progress
 from flows.engine.stopping import Budget
@@ -38,9 +35,6 @@ def copied_run(run: RunContext, home: Path) -> Iterator[RunContext]:
     """Copy the installation of `run`, whose store lies in its home, to `home`."""
     shutil.copytree(run.settings.home, home)
     store = Store.open(f"sqlite:///{home / 'loupe.db'}")
-    folder = func.replace(Release.folder, str(run.settings.home), str(home))
-    with store.write() as connection:
-        connection.execute(update(Release).values(folder=folder))
     yield context_of(store, home)
     store.close()
 

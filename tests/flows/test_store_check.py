@@ -1,5 +1,9 @@
 """`loupe store check`: damaged and missing blobs are found and restored."""
 
+import os
+import shutil
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -9,6 +13,7 @@ from db.blobs import BlobStore
 from db.store import Store
 from flows.blob_repair import repair_blobs
 from models.profiles.settings import load_settings
+from schemas.errors import ServiceError
 from schemas.records import Granularity
 from services.diagnosis import Verdict, diagnose
 from tests.flows.command_line import Loupe
@@ -118,3 +123,87 @@ def test_doctor_checks_a_sample_of_the_blobs(home: Path, imported: Path) -> None
 def test_wrong_usage_gives_exit_code_2(loupe: Loupe, imported: Path, tmp_path: Path) -> None:
     assert loupe("store", "check", "--from", tmp_path).exit_code == 2
     assert loupe("store", "check", "--repair", "--from", tmp_path / "nowhere").exit_code == 2
+
+
+@pytest.fixture
+def in_shards(loupe: Loupe, home_store: Store, tmp_path: Path) -> Path:
+    """The folder of a source of six images that was imported into shards of two records."""
+    people = write_people(tmp_path / "people", Granularity.FINE, identities=3, images=2, captions=1)
+    command = ("import", "cuhk-pedes", people, "--name", "people", "--licence", "CC0-1.0")
+    done = loupe(*command, "--citation", "none", "--shards")
+    assert done.exit_code == 0, done.err
+    return people.parent
+
+
+def shards_in(home: Path) -> list[Path]:
+    return sorted((home / "blobs" / "shards").rglob("*.parquet"))
+
+
+def test_shards_and_their_images_are_checked_and_restored(
+    loupe: Loupe, home: Path, in_shards: Path, tmp_path: Path
+) -> None:
+    (shard,) = shards_in(home)
+    assert loupe("store", "check", "--orphans", "--json").json["orphans"] == 0
+    assert loupe("store", "check", "--json").json["checked"] == 7
+    originals = damage_blobs(home)
+    repaired = loupe("store", "check", "--repair", "--from", in_shards, "--json")
+    assert (repaired.exit_code, repaired.json["repaired"]) == (0, 2), repaired
+    assert {path: path.read_bytes() for path in originals} == originals
+    backup = tmp_path / "backup" / shard.name
+    backup.parent.mkdir()
+    shutil.copy(shard, backup)
+    shard.write_bytes(shard.read_bytes()[:-9])
+    found = loupe("store", "check", "--json")
+    assert [(one["sha256"], one["fault"]) for one in found.json["faults"]] == [
+        (shard.stem, "damaged")
+    ]
+    assert loupe("store", "check", "--repair", "--from", backup.parent).exit_code == 0
+    assert shard.read_bytes() == backup.read_bytes()
+    shard.unlink()
+    assert "the import into shards" in loupe("store", "check", "--repair").out
+    annotations = in_shards / "annotations.json"
+    command = ("import", "cuhk-pedes", annotations, "--name", "people", "--licence", "CC0-1.0")
+    assert loupe(*command, "--citation", "none", "--shards").exit_code == 0
+    assert shard.read_bytes() == backup.read_bytes()
+
+
+def test_the_check_goes_on_after_files_that_cannot_be_read(
+    loupe: Loupe, home: Path, imported: Path, tmp_path: Path
+) -> None:
+    pipe, folder, device, *_ = originals = blobs_in(home)
+    content = device.read_bytes()
+    for one in originals[:3]:
+        one.unlink()
+    os.mkfifo(pipe)
+    folder.mkdir()
+    device.symlink_to("/dev/zero")
+    os.mkfifo(tmp_path / pipe.name)
+    found = loupe("store", "check", "--json")
+    assert found.json["checked"] == 6
+    assert {one["fault"] for one in found.json["faults"]} == {"unreadable"}
+    assert len(found.json["faults"]) == 3
+    with pytest.raises(ServiceError, match="it is not a file"):
+        BlobStore(str(home / "blobs")).read(pipe.stem, "image/png")
+    done = loupe("store", "check", "--repair", "--from", tmp_path, "--from", imported, "--json")
+    assert [one["sha256"] for one in done.json["faults"]] == [folder.stem], "it is left there"
+    assert device.read_bytes() == content
+
+
+def test_the_database_is_checked(loupe: Loupe, home: Path, imported: Path) -> None:
+    assert loupe("store", "check", "--json").json["database"] == []
+    with closing(sqlite3.connect(home / "loupe.db")) as database, database:
+        captions = database.execute("SELECT id FROM entity WHERE kind = 'caption' LIMIT 2")
+        (changed,), (linked,) = captions.fetchall()
+        database.execute("UPDATE entity SET payload = payload || ' ' WHERE id = ?", (changed,))
+        database.execute(
+            "DELETE FROM derivation WHERE child_seq = (SELECT seq FROM entity WHERE id = ?)",
+            (linked,),
+        )
+        database.execute("DELETE FROM agent")
+    found = loupe("store", "check", "--json")
+    assert found.exit_code == 1
+    broken, *others = found.json["database"]
+    assert "of the table association refer to rows of agent that are missing" in broken
+    assert len(others) == 2
+    assert all("is not what it was stored as" in one for one in others)
+    assert {changed, linked} == {one.split()[2] for one in others}

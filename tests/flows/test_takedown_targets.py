@@ -10,11 +10,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from sqlalchemy import update
 from typer.testing import CliRunner, Result
 
-from db.store import Store
-from db.tables import Release
 from flows.cli.main import app
 from release.build import build_release
 from release.changes import Difference
@@ -84,13 +81,8 @@ def installation(template: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     home = Path(shutil.copytree(template, tmp_path / "home"))
     monkeypatch.setenv("LOUPE_HOME", str(home))
     installation = Installation(home, tmp_path / "copies")
-    store = Store.open(f"sqlite:///{home / 'loupe.db'}")
-    with store.write() as connection:
-        for dataset in (PEOPLE, STREET):
-            query = update(Release).where(Release.dataset == dataset)
-            connection.execute(query.values(folder=str(installation.old(dataset))))
-            shutil.copytree(installation.old(dataset), installation.copies / dataset)
-    store.close()
+    for dataset in (PEOPLE, STREET):
+        shutil.copytree(installation.old(dataset), installation.copies / dataset)
     return installation
 
 

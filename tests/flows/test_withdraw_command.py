@@ -2,25 +2,30 @@
 
 import random
 import shutil
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from db.entities import find
+from db.releases import adopt_folder, list_releases
 from db.store import Store
-from db.withdrawal_graph import own_digests
+from db.withdrawal_graph import WithdrawalTarget, own_digests
 from db.withdrawals import list_withdrawals
 from flows.engine.context import open_context
 from flows.engine.importing import import_source
 from flows.shards.steps import import_shards
 from flows.withdrawal.execution import carry_out
+from flows.withdrawal.plan import confirm, plan_withdrawal, request_of
 from models.profiles.settings import load_settings
+from release.notices_files import read_mark
 from schemas.base import sha256_of
 from schemas.build import SourceSpec
 from schemas.records import Granularity, Image
 from tests.flows.command_line import Loupe
-from tests.flows.withdrawals import Home, home_of, state_after_withdrawal
+from tests.flows.homes import bytes_of
+from tests.flows.withdrawals import OPERATOR, Home, home_of, state_after_withdrawal
 from tests.flows.worlds import RunningProgram, write_people, write_toml
 from tests.flows.worlds import loupe as loupe_program
 from tests.release.worlds import DATASET, SOURCES
@@ -115,6 +120,50 @@ def test_a_withdrawal_can_be_looked_up_and_repeated(installed: Home, loupe: Loup
     tombstone = loupe("lineage", done.json["entities"][0]).out
     assert "(withdrawn)" in tombstone
     assert key[:12] in tombstone
+
+
+def test_a_copied_home_withdraws_from_its_own_releases(installed: Home, loupe: Loupe) -> None:
+    original = installed.folder.with_name("original")
+    shutil.copytree(installed.folder, original)
+    before = bytes_of(original / "releases")
+    installed.folder.rename(moved := installed.folder.with_name("moved"))
+    shutil.copytree(moved, installed.folder)
+    assert loupe(*COMMAND, "--reason", "r", "--yes").exit_code == 0
+    assert read_mark(installed.release("1.0.0")) is not None
+    assert bytes_of(original / "releases") == bytes_of(moved / "releases") == before
+    with closing(Store.open(f"sqlite:///{moved / 'loupe.db'}")) as store:
+        (stored,) = list_releases(store)
+    assert stored.folder == moved / "releases" / f"{DATASET}-1.0.0"
+
+
+@pytest.mark.parametrize("is_named", [True, False])
+def test_folders_outside_the_home_are_changed_only_if_they_were_named(
+    installed: Home, loupe: Loupe, tmp_path: Path, is_named: bool
+) -> None:
+    def move(folder: Path, to: Path) -> Path:
+        folder.rename(to)
+        with closing(Store.open(f"sqlite:///{installed.folder / 'loupe.db'}")) as store:
+            manifest = list_releases(store)[0].manifest
+            adopt_folder(store, manifest.id, to, lambda _folder: False)
+        return to
+
+    outside = move(installed.release("1.0.0"), tmp_path / "outside")
+    leftover = tmp_path / ".other.building-x"
+    leftover.mkdir()
+    assert f"outside the home, changed as well: {outside}" in loupe(*COMMAND, "--dry-run").out
+    store = Store.open(f"sqlite:///{installed.folder / 'loupe.db'}")
+    run = replace(installed.run, store=store)
+    target = WithdrawalTarget(sort="identity", name="9", dataset=DATASET, source=SOURCE)
+    plan = plan_withdrawal(store, request_of(target, "privacy", None))
+    withdrawal = confirm(store, plan, "r", OPERATOR)
+    folder = outside if is_named else move(outside, tmp_path / "elsewhere")
+    carry_out(run, withdrawal)
+    store.close()
+    assert (read_mark(folder) is not None) == is_named
+    shown = " ".join(loupe("withdrawals", "1").out.split())
+    assert (f"{folder} is outside the home and was not named" in shown) == (not is_named)
+    assert str(leftover) in loupe("withdrawals", "1", "--json").json["not_reached"]["made_before"]
+    assert leftover.exists()
 
 
 def people_named(name: str, folder: Path) -> SourceSpec:

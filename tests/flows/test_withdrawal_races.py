@@ -8,10 +8,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from sqlalchemy import insert, select
 
-from db.entities import NewEntity, find, new_entity
+from db.entities import NewEntity, fetch, find, new_entity
 from db.releases import find_release, list_releases
-from db.withdrawals import erased_blobs, list_withdrawals, notices_of
+from db.tables import Checkpoint
+from db.withdrawals import erased_blobs, list_withdrawals, notices_of, steps_of
+from db.work import register_plan
 from flows.engine.context import PipelineRun
 from flows.engine.pipeline import PipelineSpec, Step, run_build
 from flows.withdrawal.execution import carry_out, resume_reopened
@@ -198,6 +201,42 @@ def test_items_added_between_the_steps_are_withdrawn_before_the_end(tmp_path: Pa
         carry_out(home.run, withdrawal, on_step)
         assert_withdrawn_and_erased(home, *late[0])
         home.store.close()
+
+
+def test_a_file_that_somebody_needs_since_the_confirmation_is_kept_and_named(home: Home) -> None:
+    """The ground concerns this dataset only, and an import stores the same bytes elsewhere."""
+    plan = home.plan("source", FINE, "quality", erases=True)
+    withdrawal = home.confirmed(plan)
+    blob = plan.erased[0]
+    (original, *_) = (
+        one.record(Image)
+        for one in find(home.store, DATASET, Image.kind)
+        if one.record(Image).sha256 == blob.sha256
+    )
+    store_entities(home.store, [new_entity(original, "elsewhere")])
+    carry_out(home.run, withdrawal)
+    assert home.world.blobs.has(*blob)
+    assert not any(home.world.blobs.has(*one) for one in plan.erased[1:])
+    (step,) = (one for one in steps_of(home.store, withdrawal.id) if one.step == "erase files")
+    assert step.details["needed"] == [blob.sha256]
+    assert step.details["removed"] == len(plan.erased) - 1
+
+
+def test_an_erasure_also_drops_checkpoints_of_the_tracker(home: Home) -> None:
+    plan = person(home)
+    own, *_ = fetch(home.store, plan.reached).values()
+    other = next(one for one in find(home.store, DATASET, Image.kind) if one.id not in plan.reached)
+    plan_id = register_plan(home.store, "follow_people", "1", {})
+    with home.store.write() as connection:
+        rows = [
+            {"plan_id": plan_id, "input": one.seq, "position": 20, "state": b"looks"}
+            for one in (own, other)
+        ]
+        connection.execute(insert(Checkpoint), rows)
+    carry_out(home.run, home.confirmed(plan))
+    with home.store.read() as connection:
+        left = connection.execute(select(Checkpoint.input)).scalars().all()
+    assert left == [other.seq]
 
 
 def test_resume_with_json_lists_all_finished_withdrawals(

@@ -9,7 +9,7 @@ from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any, NamedTuple
 
-from sqlalchemy import select, update
+from sqlalchemy import select
 
 from db.blobs import BlobStore
 from db.entities import AgentRef
@@ -120,10 +120,7 @@ def _small_home() -> Path:
 def _copied(folder: Path) -> Home:
     shutil.copytree(_small_home(), folder, dirs_exist_ok=True)
     store = Store.open(f"sqlite:///{folder / 'loupe.db'}")
-    home = Home(context_of(store, folder), World(store, BlobStore(str(folder / "blobs"))), folder)
-    with store.write() as connection:
-        connection.execute(update(Release).values(folder=str(home.release(RELEASED[0][0]))))
-    return home
+    return Home(context_of(store, folder), World(store, BlobStore(str(folder / "blobs"))), folder)
 
 
 def state_after_withdrawal(home: Home) -> dict[str, Any]:

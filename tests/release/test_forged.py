@@ -12,10 +12,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from release.files import ReleasedFile, digest_of_file
-from release.lineage import DERIVATIONS, ENTITIES, LineageTable, write_table
+from release.lineage import AGENTS, DECISIONS, DERIVATIONS, ENTITIES, LineageTable, write_table
 from release.manifest import MANIFEST, manifest_text, named, read_files, read_manifest
 from release.verify import verify_release
-from schemas.base import canonical_json
+from schemas.base import canonical_json, digest_of
+from schemas.release import Manifest
+from tests.release import forging
 from tests.release.cases import check_on_copies
 from tests.release.worlds import DATASET
 
@@ -154,6 +156,39 @@ def test_captions_that_all_describe_one_image_are_reported(copy: Path) -> None:
     change_table(copy, DERIVATIONS, describe_one)
     reseal(copy)
     assert "lineage_differs" in faults(copy)
+
+
+def test_what_nothing_refers_to_is_reported(copy: Path) -> None:
+    agent = ("person", "nobody", "")
+
+    def add_agent(rows: list[dict[str, Any]]) -> None:
+        values = (digest_of("agent", *agent), *agent, [])
+        rows.append(dict(zip(rows[0], values, strict=True)))
+        rows.sort(key=lambda row: str(row["id"]))
+
+    change_table(copy, AGENTS, add_agent)
+
+    def counted(manifest: Manifest) -> Manifest:
+        lineage = manifest.lineage.model_copy(update={"agents": manifest.lineage.agents + 1})
+        return manifest.model_copy(update={"lineage": lineage})
+
+    forging.reseal(copy, change=counted)
+    (problem,) = verify_release(copy).problems
+    assert (problem.fault, problem.file) == ("lineage_unused", AGENTS.path)
+    assert f"has {digest_of('agent', *agent)}, which is never referenced" in problem.message
+
+
+def test_unknown_words_in_the_lineage_are_reported(sound: Path, tmp_path: Path) -> None:
+    def check(copy: Path, case: tuple[LineageTable, str]) -> None:
+        table, column = case
+        change_table(copy, table, lambda rows: rows[0].update({column: "robot"}))
+        reseal(copy)
+        found = [one for one in verify_release(copy).problems if one.file == table.path]
+        said = {one.message for one in found if one.fault == "lineage_unknown_word"}
+        assert any(f"says {column} 'robot', which is unknown" in one for one in said), found
+
+    cases = [(AGENTS, "kind"), (ENTITIES, "state"), (DERIVATIONS, "role"), (DECISIONS, "verdict")]
+    check_on_copies(sound, tmp_path, cases, check)
 
 
 def test_empty_and_malformed_payloads_are_reported(sound: Path, tmp_path: Path) -> None:

@@ -190,6 +190,26 @@ def test_only_unencrypted_ed25519_keys_are_accepted() -> None:
             signer_from_pem(pem, "the test")
 
 
+def test_a_damaged_release_is_not_signed_by_building_it_again(tmp_path: Path) -> None:
+    world = store_world(tmp_path / "world", small_world(2).contents())
+
+    def build(signer: Signer | None = None) -> Path:
+        folder = tmp_path / "out"
+        return build_release(
+            world.store, world.blobs, DATASET, "1.0.0", folder, signer=signer
+        ).folder
+
+    image = build() / "images/1.jpg"
+    data = image.read_bytes()
+    image.write_bytes(data[:-1] + b"x")
+    with pytest.raises(IntegrityError, match=r"images/1\.jpg"):
+        build(Signer(KEY))
+    assert not (tmp_path / "out" / SIGNATURE).exists()
+    image.write_bytes(data)
+    assert faults(build(Signer(KEY)), PUBLIC) == []
+    world.store.close()
+
+
 def test_a_damaged_release_is_not_signed(copy: Path) -> None:
     (copy / SIGNATURE).unlink()
     (copy / "images/1.jpg").write_bytes(b"x")

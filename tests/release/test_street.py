@@ -371,6 +371,11 @@ def test_changed_provenance_is_reported(sound: BuiltRelease, tmp_path: Path) -> 
             "row 7 was cut out of 'other.mp4'; manifest.json lists no such video",
         ),
         (
+            lambda rows: rows[0]["crop"].update(video_entity_id="0" * 32),
+            "video_unknown",
+            "lists no such video, or another path or digest",
+        ),
+        (
             lambda rows: rows[0]["crop"].update(frame=None),
             "row_malformed",
             "row 7 has a crop that is not complete",

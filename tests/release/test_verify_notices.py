@@ -132,6 +132,12 @@ def test_special_files_in_place_of_notices_are_refused(sound: Path, tmp_path: Pa
     check_on_copies(sound, tmp_path, product((WITHDRAWN, WITHDRAWALS), kinds), check)
 
 
+def test_a_damaged_mark_is_named(copy: Path) -> None:
+    (copy / WITHDRAWN).write_text('{"notices": [', encoding="utf-8")
+    (problem,) = verify_release(copy).problems
+    assert (problem.fault, problem.file) == ("withdrawal_unreadable", WITHDRAWN)
+
+
 def test_special_files_in_place_of_listed_notices_are_refused(sound: Path, tmp_path: Path) -> None:
     def check(copy: Path, kind: Callable[[Path], object]) -> None:
         with_withdrawals(copy, later_notice(copy))

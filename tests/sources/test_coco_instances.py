@@ -51,6 +51,14 @@ def read(folder: Path, value: dict[str, Any]) -> list[Row]:
     return list(read_source(importer_for("coco-instances"), path))
 
 
+def test_categories_of_equal_area_are_ordered_by_name(tmp_path: Path) -> None:
+    for order in ((18, 3), (3, 18)):
+        instances = [instance(9, category, 5.0) for category in order]
+        first = read(tmp_path, content(annotations=instances))[0]
+        assert isinstance(first, SourceRow)
+        assert first.categories == ("car", "dog")
+
+
 def test_the_sections_of_the_file_may_come_in_any_order(
     subtests: pytest.Subtests, tmp_path: Path
 ) -> None:

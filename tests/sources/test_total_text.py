@@ -81,6 +81,15 @@ def test_arrays_are_read_in_every_format_of_numpy(subtests: pytest.Subtests) -> 
             assert word(record) == Word(text, area_px)
 
 
+def test_words_of_equal_area_stay_in_the_order_of_the_file(tmp_path: Path) -> None:
+    line = "x: [[0 4 4 0]], y: [[0 0 3 3]], ornt: [u'h'], transcriptions: [u'{}']\n"
+    for words in ("ab", "ba"):
+        write_files(tmp_path, {"poly_gt_img1.txt": "".join(map(line.format, words))})
+        (row,) = read(tmp_path, ReadOptions(split="val"))
+        assert isinstance(row, SourceRow)
+        assert row.facts == tuple(f"The word “{word}” is written." for word in words)
+
+
 def test_a_malformed_word_is_rejected_alone(tmp_path: Path) -> None:
     broken = [
         "x: [[1 2 3]], y: [[1 2]], ornt: [u'c'], transcriptions: [u'lost']\n",

@@ -1,15 +1,15 @@
 """Create the tables of the provenance store.
 
-Nothing is released yet, so there is one migration: the tables as declared in `db/tables/`.
+Nothing is released yet, so there is one migration: the tables as declared in `db/tables.py`.
 """
 
 from collections.abc import Sequence
 
 from alembic import op
 
-from db.tables import Base
+from db.tables import SCHEMA, Base
 
-revision: str = "0001"
+revision: str = SCHEMA
 down_revision: str | None = None
 branch_labels: str | Sequence[str] | None = None
 depends_on: str | Sequence[str] | None = None

@@ -135,8 +135,9 @@ def test_the_database_is_private_in_any_folder(tmp_path: Path) -> None:
     with store.read():
         modes = {one.name: one.stat().st_mode & 0o777 for one in file.parent.iterdir()}
         assert modes == dict.fromkeys(("loupe.db", "loupe.db-wal", "loupe.db-shm"), 384)
-        for one in file.parent.iterdir():
-            one.chmod(0o644)
-        open_engine(f"sqlite:///{file}").dispose()
-        assert {one.stat().st_mode & 0o777 for one in file.parent.iterdir()} == {0o600}
+        for mode in (0o644, 0o640, 0o606, 0o660):
+            for one in file.parent.iterdir():
+                one.chmod(mode)
+            open_engine(f"sqlite:///{file}").dispose()
+            assert {one.stat().st_mode & 0o777 for one in file.parent.iterdir()} == {0o600}
     store.close()

@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 from models.tracking.association import (
     Association,
     TrackedPerson,
+    _remove_duplicate_tracks,
     overlaps,
+    track_type,
 )
 from models.tracking.detector import Detections
 from schemas.errors import IntegrityError, ModelError, UsageError
@@ -41,6 +43,16 @@ def test_results_equal_the_recorded_scenes(subtests: pytest.Subtests) -> None:
                 scores = [person.score for person in people]
                 np.testing.assert_allclose(scores, wanted["score"], rtol=0, atol=1e-6)
                 check_lists(association, recorded, frame)
+
+
+def test_of_two_tracks_of_one_person_the_older_stays_and_of_equal_age_the_lost_one() -> None:
+    for followed, lost, left in ((5, 6, False), (7, 6, True), (6, 6, False)):
+        tracks = np.zeros(2, track_type(0))
+        tracks["number"], tracks["lost"] = (1, 2), (False, True)
+        tracks["started"], tracks["seen"] = (20 - followed, 10 - lost), (20, 10)
+        tracks["motion"][:, 0] = (50, 50, 0.5, 40)
+        (stays,) = _remove_duplicate_tracks(tracks, 0.15)["number"].tolist()
+        assert (stays == 1) == left, (followed, lost)
 
 
 def check_lists(association: Association, recorded: Scene, frame: int) -> None:
