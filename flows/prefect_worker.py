@@ -187,7 +187,7 @@ def reason_to_refuse(
     """Return why the run does not belong to a deployment of `loupe up`; None if it does.
 
     `loupe up` registers deployments in `folder`. The worker uses nothing of a deployment except its
-    entrypoint; whoever changed the rest expects it to be used.
+    entrypoint, and refuses one that was changed, as somebody expects the change to matter.
     """
     if deployment is None:
         return "only runs of deployments are executed"

@@ -27,7 +27,8 @@ def train(
     """Train CFAM on a release, or a CLIP model on the pairs of a build-ccd release.
 
     The best checkpoint is chosen on the val split, or on identities or groups held out of the train
-    split, never on the test split. On several GPUs: PYTHONSAFEPATH=1 accelerate launch -m flows.cli.main train …
+    split, never on the test split. On several GPUs:
+    PYTHONSAFEPATH=1 accelerate launch -m flows.cli.main train …
 
     Args:
         release: Folder of a release with a train split, or a JSON file of rows.
