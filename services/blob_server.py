@@ -22,7 +22,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
-from models.profiles.settings import Settings, load_settings
+from models.profiles.settings import Settings, load_settings, make_home
 from schemas.decoders import as_rgb
 from schemas.errors import IntegrityError
 from schemas.processes import PYTHON
@@ -140,7 +140,7 @@ def start_blob_server(settings: Settings, port: int, origins: Sequence[str]) -> 
         ServiceError: it could not be started.
     """
     listed = [argument for origin in origins for argument in ("--origin", origin)]
-    settings.home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_home(settings.home)
     spec = ServiceSpec(
         name=NAME,
         command=(*PYTHON, "-m", "services.blob_server", "--port", str(port), *listed),
