@@ -1,21 +1,22 @@
 """The Prefect worker that `loupe up` starts: it runs only our deployments, in a fixed way.
 
 Prefect's own worker takes the command, the environment and the folder of a run from the run's
-request. Run this one as `python -m flows.prefect_worker --pool NAME --deployments FILE --lost-after
-SECONDS` in the folder where runs work.
+request, and runs the steps of its deployment. Run this one as `python -P -m flows.prefect_worker`
+in a folder whose files are ours: Prefect takes settings from them.
 """
 
 import argparse
 import asyncio
 import os
 import shlex
-import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any, Self
 
+import anyio
 import yaml
 from anyio.abc import TaskStatus
 from prefect.automations import (
@@ -37,11 +38,16 @@ from prefect.client.schemas.filters import (
 )
 from prefect.client.schemas.objects import FlowRun, State, StateType
 from prefect.client.schemas.responses import DeploymentResponse
+from prefect.flows import Flow
+from prefect.runner._flow_run_executor import FlowRunExecutionResult, FlowRunExecutorContext
+from prefect.runner._process_manager import ProcessHandle
+from prefect.runner._starter_engine import EngineCommandStarter
 from prefect.states import AwaitingRetry
 from prefect.utilities.processutils import setup_signal_handlers_worker
 from prefect.workers.process import ProcessJobConfiguration, ProcessWorker, ProcessWorkerResult
 
 from schemas.errors import ServiceError
+from schemas.processes import PYTHON
 
 JOB_TEMPLATE = {
     "job_configuration": {"stream_output": True},
@@ -53,7 +59,6 @@ LOST = "Lost"
 RERUNS = 2
 """Maximum number of restarts of a crashed run."""
 _RERUN_WITHIN = timedelta(days=1)
-_ENGINE = shlex.join([sys.executable, "-m", "prefect.engine"])
 _SIGNS_OF_LIFE = ("Pending", "Submitting", "Running", "heartbeat")
 _PULL_STEP = "prefect.deployments.steps.set_working_directory"
 
@@ -68,25 +73,26 @@ class OurJobConfiguration(ProcessJobConfiguration):
         values: dict[str, Any],  # noqa: ARG003
         client: PrefectClient | None = None,  # noqa: ARG003
     ) -> Self:
-        """Run the engine in the worker's folder, with the worker's environment."""
-        return cls(command=_ENGINE, working_dir=Path.cwd())
+        """Take nothing from them: `LoupeWorker.run` states command and folder."""
+        return cls()
 
 
 class LoupeWorker(ProcessWorker):
-    """Runs the deployments of `entrypoints`, and restarts crashed runs.
+    """Runs the deployments of `entrypoints` in `folder`, and restarts crashed runs.
 
     A crashed run has lost nothing and continues where it was; see `flows.engine.runner`.
     """
 
     job_configuration = OurJobConfiguration
 
-    def __init__(self, pool: str, entrypoints: frozenset[str]) -> None:
+    def __init__(self, pool: str, entrypoints: frozenset[str], folder: Path) -> None:
         super().__init__(
             work_pool_name=pool,
             name=pool,
             create_pool_if_not_found=False,
         )
         self._entrypoints = entrypoints
+        self._folder = folder
 
     @classmethod
     def __dispatch_key__(cls) -> str:
@@ -99,19 +105,50 @@ class LoupeWorker(ProcessWorker):
         configuration: ProcessJobConfiguration,
         task_status: TaskStatus[int] | None = None,
     ) -> ProcessWorkerResult:
-        """Run the flow in a process.
+        """Run the flow in a process, with the worker's environment.
 
         Raises:
-            ServiceError: it does not belong to a deployment that `loupe up` registers.
+            ServiceError: it does not belong to a deployment that `loupe up` registers, or the
+                process could not be started.
         """
         deployment = (
             await self.client.read_deployment(flow_run.deployment_id)
             if flow_run.deployment_id
             else None
         )
-        if problem := reason_to_refuse(flow_run, deployment, self._entrypoints):
+        own = Path.cwd()
+        if problem := reason_to_refuse(flow_run, deployment, self._entrypoints, own):
             raise ServiceError(problem)
-        return await super().run(flow_run, configuration, task_status)
+        entrypoint = str(deployment.entrypoint) if deployment else ""
+        command = [*PYTHON, "-m", "flows.prefect_run", entrypoint, str(self._folder)]
+
+        async def flow_of(_: FlowRun) -> Flow[..., Any]:  # for its hooks
+            flow: Flow[..., Any] = await anyio.to_thread.run_sync(resolve_name, entrypoint)
+            return flow
+
+        async with FlowRunExecutorContext() as context, anyio.create_task_group() as group:
+            starter = EngineCommandStarter(
+                command=shlex.join(command),
+                cwd=own,
+                env=configuration.env,
+                stream_output=True,
+                control_channel=context.control_channel,
+            )
+            executor = context.create_executor(
+                flow_run, starter, resolve_flow=flow_of, propose_submitting=False
+            )
+            ended: list[FlowRunExecutionResult | None] = []
+
+            async def execute(*, task_status: TaskStatus[ProcessHandle]) -> None:
+                ended.append(await executor.submit(task_status=task_status))
+
+            handle = await group.start(execute)
+            if task_status is not None and handle.pid is not None:
+                task_status.started(handle.pid)
+        (result,) = ended
+        if result is None or result.status_code is None:
+            raise ServiceError("the process of the run could not be started")
+        return ProcessWorkerResult(status_code=result.status_code, identifier=str(handle.pid))
 
     async def sync_with_backend(self) -> None:
         """Send the worker's own heartbeat and look for crashed runs."""
@@ -142,9 +179,16 @@ def is_to_run_again(run: FlowRun, states: Sequence[State[Any]]) -> bool:
 
 
 def reason_to_refuse(
-    flow_run: FlowRun, deployment: DeploymentResponse | None, entrypoints: frozenset[str]
+    flow_run: FlowRun,
+    deployment: DeploymentResponse | None,
+    entrypoints: frozenset[str],
+    folder: Path,
 ) -> str | None:
-    """Return why the run does not belong to a deployment of `loupe up`; None if it does."""
+    """Return why the run does not belong to a deployment of `loupe up`; None if it does.
+
+    `loupe up` registers deployments in `folder`. The worker uses nothing of a deployment except its
+    entrypoint, and refuses one that was changed, as somebody expects the change to matter.
+    """
     if deployment is None:
         return "only runs of deployments are executed"
     if deployment.entrypoint not in entrypoints:
@@ -152,10 +196,11 @@ def reason_to_refuse(
         return f"the entrypoint {deployment.entrypoint!r} is not one of ours ({known})"
     if given := {*(flow_run.job_variables or {}), *(deployment.job_variables or {})}:
         return f"job variables are not accepted; got {', '.join(sorted(given))}"
-    if any(set(step) != {_PULL_STEP} for step in deployment.pull_steps or []):
-        return (
-            f"a deployment must have no pull step except {_PULL_STEP}; register it with: loupe up"
-        )
+    again = f"must be the one of {folder}; register the deployment with: loupe up"
+    if deployment.pull_steps != [{_PULL_STEP: {"directory": str(folder)}}]:
+        return f"its only pull step must be {_PULL_STEP}, and {again}"
+    if deployment.path not in (None, "", ".", str(folder)) or deployment.storage_document_id:
+        return f"its path {again}; got {deployment.path!r}"
     return None
 
 
@@ -193,25 +238,26 @@ def _lost_runs_automation(pool: str, lost_after: timedelta) -> AutomationCore:
     )
 
 
-async def work(pool: str, deployments: Path, lost_after: timedelta) -> None:
+async def work(pool: str, deployments: Path, lost_after: timedelta, folder: Path) -> None:
     """Execute runs until the process receives a signal to end."""
     listed = yaml.safe_load(deployments.read_text(encoding="utf-8"))["deployments"]
     async with get_client() as client:
         await prepare(client, pool, lost_after)
     setup_signal_handlers_worker(os.getpid(), "the worker", print)
-    await LoupeWorker(pool, frozenset(one["entrypoint"] for one in listed)).start()
+    await LoupeWorker(pool, frozenset(one["entrypoint"] for one in listed), folder).start()
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Work in the current folder."""
+    """Execute runs in a folder."""
     parser = argparse.ArgumentParser(prog="python -m flows.prefect_worker", description=__doc__)
     parser.add_argument("--pool", required=True)
     parser.add_argument("--deployments", type=Path, required=True)
     parser.add_argument("--lost-after", type=float, required=True, metavar="SECONDS")
+    parser.add_argument("--folder", type=Path, required=True, help="where runs work")
     options = parser.parse_args(arguments)
     lost_after = timedelta(seconds=options.lost_after)
     with suppress(KeyboardInterrupt):  # as asyncio ends after SIGINT, and here after SIGTERM
-        asyncio.run(work(options.pool, options.deployments, lost_after))
+        asyncio.run(work(options.pool, options.deployments, lost_after, options.folder))
 
 
 if __name__ == "__main__":

@@ -30,7 +30,7 @@ from pathlib import Path
 from types import GeneratorType
 from typing import Any, Final, NoReturn, TypeVar
 
-from schemas.processes import processors
+from schemas.processes import PYTHON, processors
 
 T = TypeVar("T")
 _CLOCK_PER_PROCESSOR_SECOND: Final = 10
@@ -172,7 +172,7 @@ class _Origin:
         self._socket.settimeout(_START_SECONDS)
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, "-c", _START, json.dumps(sys.path), str(theirs.fileno())],
+                [*PYTHON, "-c", _START, json.dumps(sys.path), str(theirs.fileno())],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,  # decoders repeat there what files tell them

@@ -11,6 +11,7 @@ of a tick.
 """
 
 import os
+import sys
 import tempfile
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -18,7 +19,10 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache
 from itertools import islice
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import Final, NamedTuple, TypeVar
+
+PYTHON: Final = (sys.executable, "-P")
+"""How to start Python: it imports nothing from the working folder."""
 
 _PROC = Path("/proc")
 _MOST_WORKERS = 8

@@ -11,7 +11,6 @@ import io
 import logging
 import os
 import re
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -23,9 +22,10 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
-from models.profiles.settings import Settings, load_settings
+from models.profiles.settings import Settings, load_settings, make_home
 from schemas.decoders import as_rgb
 from schemas.errors import IntegrityError
+from schemas.processes import PYTHON
 from services.process import LOOPBACK, RunningService, ServiceSpec, running, start
 
 NAME = "blob-server"
@@ -140,10 +140,10 @@ def start_blob_server(settings: Settings, port: int, origins: Sequence[str]) -> 
         ServiceError: it could not be started.
     """
     listed = [argument for origin in origins for argument in ("--origin", origin)]
-    settings.home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_home(settings.home)
     spec = ServiceSpec(
         name=NAME,
-        command=(sys.executable, "-m", "services.blob_server", "--port", str(port), *listed),
+        command=(*PYTHON, "-m", "services.blob_server", "--port", str(port), *listed),
         working_directory=settings.home,
         environment={**without_keys(os.environ), **settings.environment(keys=False)},
         port=port,

@@ -10,6 +10,7 @@ from typing import Annotated
 
 from pydantic import PlainSerializer, SecretStr, TypeAdapter, ValidationError
 
+from models.profiles.settings import make_home
 from schemas.base import Record
 from schemas.errors import ServiceError
 from schemas.processes import write_atomically
@@ -24,7 +25,7 @@ def services_folder(home: Path) -> Path:
 
 def private_folder(home: Path, name: str) -> Path:
     """Return `<home>/<name>`, created if missing; it and the home are closed to other users."""
-    home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_home(home)
     folder = home / name
     folder.mkdir(exist_ok=True)
     folder.chmod(0o700)

@@ -2,14 +2,13 @@
 
 import hashlib
 import os
-import sys
 from collections.abc import Callable, Collection
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from models.profiles.settings import Settings
 from schemas.base import Record
-from schemas.processes import write_atomically
+from schemas.processes import PYTHON, write_atomically
 from services import blob_server, label_studio, prefect_server
 from services.blob_server import without_keys
 from services.components import Component
@@ -41,7 +40,7 @@ def _start_queue_watcher(settings: Settings) -> RunningService:
     port = free_port()
     token = settings.label_studio_token
     access = {"LOUPE_LABEL_STUDIO_TOKEN": token.get_secret_value()} if token is not None else {}
-    program = (sys.executable, "-m", "flows.cli.main")
+    program = (*PYTHON, "-m", "flows.cli.main")
     spec = ServiceSpec(
         name=WATCHER,
         command=(*program, "queue", "watch", "--webhook-port", str(port)),
@@ -167,14 +166,16 @@ def _bring_up_prefect(settings: Settings, working_directory: Path, report: Repor
     server = prefect_server.start_prefect_server(home, settings.prefect_port)
     if not _is_up(home, prefect_server.WORKER, report):
         report(f"{prefect_server.WORKER}: starting")
-    prefect_server.start_prefect_worker(settings, str(server.url), working_directory)
+    worker = prefect_server.start_prefect_worker(settings, str(server.url), working_directory)
+    if str(working_directory) not in worker.command:
+        report(f"runs keep working in {worker.command[-1]}; to change it: loupe down, loupe up")
     registered = services_folder(home) / "deployments.registered"
     digest = hashlib.sha256(prefect_server.DEPLOYMENTS.read_bytes()).hexdigest()
     # a restarted server may have been updated
-    fingerprint = f"{digest}\n{server.place}\n{working_directory}\n"
+    fingerprint = f"{digest}\n{server.place}\n"
     if not registered.exists() or registered.read_text(encoding="utf-8") != fingerprint:
         report("deployments: registering")
-        prefect_server.register_deployments(home, str(server.url), working_directory)
+        prefect_server.register_deployments(home, str(server.url))
         write_atomically(registered, fingerprint.encode())
 
 

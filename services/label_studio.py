@@ -112,6 +112,7 @@ def label_studio_variables(home: Path, database_url: str = "") -> dict[str, str]
         **_database(database_url),
         "LABEL_STUDIO_BASE_DATA_DIR": str(data),
         "PYTHONPATH": str(DESK_SERVER),
+        "PYTHONSAFEPATH": "1",
         "DJANGO_SETTINGS_MODULE": "loupe_desk.settings",
         "LOUPE_QUEUE_WATCHER": str(record_path(home, WATCHER)),
     }
@@ -326,7 +327,7 @@ def _ask(settings: Settings, command: str, people: list[dict[str, Any]]) -> list
     python = environment_python(environment)
     try:
         done = subprocess.run(
-            [python, "-m", "loupe_desk.accounts"],
+            [python, "-P", "-m", "loupe_desk.accounts"],
             input=json.dumps({"command": command, "people": people}),
             env=variables,
             cwd=variables["LABEL_STUDIO_BASE_DATA_DIR"],

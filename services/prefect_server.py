@@ -7,7 +7,6 @@ the worker `flows.prefect_worker`.
 import os
 import re
 import subprocess
-import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,7 +16,7 @@ import httpx
 from models.profiles.loader import load_profile
 from models.profiles.settings import PREFIX, Settings
 from schemas.errors import ServiceError
-from schemas.processes import write_atomically
+from schemas.processes import PYTHON, write_atomically
 from services.credentials import load_credentials, private_folder
 from services.process import (
     LOOPBACK,
@@ -39,7 +38,7 @@ _HEARTBEAT_SECONDS = 30
 """The interval of a run's heartbeats: the shortest that Prefect allows."""
 _LOST_AFTER_SECONDS = 180.0
 """Time without a heartbeat after which a run counts as crashed; several heartbeats."""
-_PREFECT = (sys.executable, "-m", "prefect")
+_PREFECT = (*PYTHON, "-m", "prefect")
 _USER = "loupe"
 _SYSTEM_VARIABLES = re.compile(
     "PATH|HOME|USER|LOGNAME|SHELL|LANG|LANGUAGE|LC_.*|TZ|TMPDIR|LD_LIBRARY_PATH|VIRTUAL_ENV"
@@ -61,7 +60,7 @@ def start_prefect_server(home: Path, port: int) -> RunningService:
     data = private_folder(home, "prefect")
     spec = ServiceSpec(
         name=SERVER,
-        command=(sys.executable, "-m", "flows.prefect_app", "--port", str(port)),
+        command=(*PYTHON, "-m", "flows.prefect_app", "--port", str(port)),
         working_directory=data,
         environment={
             **prefect_environment(home, url),
@@ -99,6 +98,9 @@ def start_prefect_worker(
 ) -> RunningService:
     """Start a worker for the `deployments`, and set up the work pool `loupe`.
 
+    Runs work in `working_directory`. The worker itself does not: Prefect takes settings, which can
+    name code, from the files of its folder.
+
     A run without a heartbeat for `lost_after_seconds` counts as crashed and is run again.
 
     Raises:
@@ -108,12 +110,12 @@ def start_prefect_worker(
     home, since = settings.home, datetime.now(UTC)
     options = (
         *("--pool", WORK_POOL, "--deployments", str(deployments.absolute())),
-        *("--lost-after", str(lost_after_seconds)),
+        *("--lost-after", str(lost_after_seconds), "--folder", str(working_directory)),
     )
     spec = ServiceSpec(
         name=WORKER,
-        command=(sys.executable, "-m", "flows.prefect_worker", *options),
-        working_directory=working_directory,
+        command=(*PYTHON, "-m", "flows.prefect_worker", *options),
+        working_directory=private_folder(home, "prefect"),
         environment={
             **worker_variables(settings),
             **prefect_environment(home, server_url),
@@ -127,17 +129,15 @@ def start_prefect_worker(
     return start(home, spec, lambda: _has_polled(home, server_url, since))
 
 
-def register_deployments(
-    home: Path, server_url: str, working_directory: Path, deployments: Path = DEPLOYMENTS
-) -> None:
-    """Register every deployment of `deployments`; runs will work in `working_directory`.
+def register_deployments(home: Path, server_url: str, deployments: Path = DEPLOYMENTS) -> None:
+    """Register every deployment of `deployments`.
 
     Raises:
         ServiceError: `prefect deploy` failed; the message ends with its output.
     """
     done = subprocess.run(
         (*_PREFECT, "--no-prompt", "deploy", "--all", "--prefect-file", str(deployments)),
-        cwd=working_directory,
+        cwd=private_folder(home, "prefect"),
         env=prefect_environment(home, server_url),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

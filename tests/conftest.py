@@ -46,6 +46,14 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
+@pytest.fixture(scope="session", autouse=True)
+def own_list_of_homes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Keep homes that tests make out of the user's list."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.mktemp("configuration")))
+        yield
+
+
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[Postgres]:
     """A private PostgreSQL server, started once. Mark tests that use it with `postgres`."""

@@ -47,10 +47,12 @@ def add(
     """
     from db.reviews import add_annotator
     from db.store import Store
+    from models.profiles.settings import make_home
     from services.credentials import save_workspace
     from services.label_studio import check_name, label_studio_access, label_studio_name
 
     own = settings()
+    make_home(own.home)
     store = Store.open(own.database_url, own.home)
     url = label_studio_access(own).url
     check_name(name)

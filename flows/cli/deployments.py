@@ -25,6 +25,8 @@ _LOG_PAGE = 200
 def run_deployment(name: str, parameters: dict[str, Any], home: Path, api_url: str) -> str:
     """Run the deployment `flow/deployment` on the server of `home`, and print its log.
 
+    Call it in a folder whose files are ours: Prefect takes settings from them.
+
     Returns:
         The result in a sentence.
 

@@ -25,7 +25,8 @@ def train(
     """Train CFAM on a release.
 
     The best checkpoint is chosen on the val split, or on identities held out of the train split,
-    never on the test split. On several GPUs: accelerate launch -m flows.cli.main train …
+    never on the test split. On several GPUs:
+    PYTHONSAFEPATH=1 accelerate launch -m flows.cli.main train …
 
     Args:
         release: Folder of a release with a train split, or a JSON file of rows.

@@ -3,6 +3,7 @@
 import shutil
 import sys
 from collections.abc import Iterator
+from contextlib import chdir
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -85,10 +86,11 @@ def run(
     if config:
         load_build(config, pipeline.form)  # its errors appear before a home is made
     if not in_process and (server := _server(home)):
-        from flows.cli.deployments import run_deployment
-
         note(f"running on the Prefect server at {server.removesuffix('/api')}")
-        done = run_deployment(f"{flow_name}/default", parameters, home, server)
+        with chdir(home / "prefect"):  # Prefect takes settings from the files of its folder
+            from flows.cli.deployments import run_deployment
+
+            done = run_deployment(f"{flow_name}/default", parameters, home, server)
         return Answer({"message": done}, [done])
     from flows.engine.stopping import Budget
     from flows.withdrawal.execution import resume_reopened

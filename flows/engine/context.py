@@ -31,7 +31,7 @@ from db.store import Store
 from flows.engine.report import Progress, StageReport, known_sum
 from flows.engine.software import code_revision, software
 from flows.engine.stopping import Budget
-from models.profiles.settings import Settings
+from models.profiles.settings import Settings, make_home
 from schemas.base import EntityRecord
 from schemas.build import Build
 from schemas.embedding import PlainModelSpec
@@ -123,6 +123,7 @@ def open_context(
     Paid answers that could not be stored earlier, because the database was unavailable, are stored
     first.
     """
+    make_home(settings.home)
     store = Store.open(settings.database_url, settings.home)
     if not store.is_read_only:
         replay_calls(store)

@@ -13,7 +13,6 @@ import re
 import secrets
 import signal
 import subprocess
-import sys
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
@@ -27,7 +26,7 @@ from flows.engine.ray_actor import Actor, revision
 from models.profiles.settings import Settings
 from schemas.errors import ConfigurationError, LoupeError, MissingExtraError, ServiceError
 from schemas.limited import LimitExceededError, unpacked_error
-from schemas.processes import processors
+from schemas.processes import PYTHON, processors
 
 _START_SECONDS = 300.0  # for the first actor: a cluster may have to start a machine
 _CLOCK_PER_PROCESSOR_SECOND = 12  # a worker process is ended after ten times its expected duration
@@ -251,7 +250,7 @@ def _refuse_open_cluster(address: str) -> None:
     Raises:
         ConfigurationError: the cluster answers.
     """
-    command = [sys.executable, "-m", "ray.scripts.scripts", "health-check", "--address", address]
+    command = [*PYTHON, "-m", "ray.scripts.scripts", "health-check", "--address", address]
     asked = subprocess.run(
         command, env=os.environ | {"RAY_AUTH_MODE": "disabled"}, capture_output=True, check=False
     )

