@@ -151,7 +151,7 @@ class WorkspaceGate:
         self, request: HttpRequest, _view: object, _arguments: object, numbers: dict[str, Any]
     ) -> HttpResponse | None:
         """Return a refusal, or None to continue; called when the user and the route are known."""
-        if request.method not in READING and is_foreign(request.headers, _own_origins(request)):
+        if request.method not in READING and _is_foreign(request):
             return _refusal("This request does not come from a page of this Label Studio.")
         if _is_login(request):
             account, address = request.POST.get("email", ""), request.META["REMOTE_ADDR"]
@@ -184,8 +184,10 @@ def _too_many_logins(wait_seconds: float) -> HttpResponse:
     return HttpResponse(said, "text/plain; charset=utf-8", 429, headers=headers)
 
 
-def _own_origins(request: HttpRequest) -> set[str]:
-    return {f"{request.scheme}://{request.get_host()}", *settings.CSRF_TRUSTED_ORIGINS}
+def _is_foreign(request: HttpRequest) -> bool:
+    own = {f"{request.scheme}://{request.get_host()}", *settings.CSRF_TRUSTED_ORIGINS}
+    in_session = settings.SESSION_COOKIE_NAME in request.COOKIES
+    return is_foreign(request.headers, own, in_session=in_session)
 
 
 def only_labels(user: Any) -> bool:

@@ -1,8 +1,8 @@
 """Where a request that changes something comes from: only from our own pages, or from a program.
 
 A browser names the page that sends such a request (`Origin`, or `Referer`). A program with a token
-names none, but a browser with a session always does: a request with cookies and without either was
-not sent by our pages.
+names none, but a browser with a session always does: a request of a session without either was not
+sent by our pages.
 """
 
 from collections.abc import Collection, Mapping
@@ -11,16 +11,17 @@ from urllib.parse import urlsplit
 READING = ("GET", "HEAD", "OPTIONS")
 
 
-def is_foreign(headers: Mapping[str, str], own: Collection[str]) -> bool:
+def is_foreign(headers: Mapping[str, str], own: Collection[str], *, in_session: bool) -> bool:
     """Tell whether a request comes from another site, or from a browser that does not say.
 
     Args:
         headers: the headers of a request that changes something.
         own: our origins, `scheme://host:port`.
+        in_session: whether it has the cookie of a session.
     """
     stated = headers.get("Origin") or headers.get("Referer")
     if stated is None:
-        return "Cookie" in headers and "Authorization" not in headers
+        return in_session and "Authorization" not in headers
     try:
         parts = urlsplit(stated)
     except ValueError:
