@@ -63,5 +63,5 @@ def test_invented_accounts_take_bounded_memory() -> None:
 def test_requests_that_change_something_come_from_our_pages_or_a_program(
     headers: dict[str, str], foreign: bool
 ) -> None:
-    assert is_foreign(headers, OWN, in_session=True) is foreign
-    assert is_foreign(headers, OWN, in_session=False) is (foreign and bool(headers))
+    assert is_foreign(headers, OWN, logged_in=True) is foreign
+    assert is_foreign(headers, OWN, logged_in=False) is (foreign and bool(headers))

@@ -186,8 +186,7 @@ def _too_many_logins(wait_seconds: float) -> HttpResponse:
 
 def _is_foreign(request: HttpRequest) -> bool:
     own = {f"{request.scheme}://{request.get_host()}", *settings.CSRF_TRUSTED_ORIGINS}
-    in_session = settings.SESSION_COOKIE_NAME in request.COOKIES
-    return is_foreign(request.headers, own, in_session=in_session)
+    return is_foreign(request.headers, own, logged_in=request.user.is_authenticated)
 
 
 def only_labels(user: Any) -> bool:
