@@ -336,10 +336,20 @@ def count_states(
     return counts
 
 
-def open_image_media_type(connection: Connection, sha256: str) -> str | None:
+class Worker(NamedTuple):
+    """An account on a review server, by the server's name and the account's number there."""
+
+    server: str
+    user_id: int
+
+
+def open_image_media_type(
+    connection: Connection, sha256: str, worker: Worker | None = None
+) -> str | None:
     """Return the media type of the image with that digest, if an open review task shows it.
 
-    Returns None otherwise. Withdrawn images, and images made from them, are not shown.
+    Returns None otherwise. Withdrawn images, and images made from them, are not shown. With a
+    `worker`, only the tasks of this person count.
     """
     image, about = alias(Entity), alias(Entity)
     query = (
@@ -355,6 +365,10 @@ def open_image_media_type(connection: Connection, sha256: str) -> str | None:
         )
         .limit(1)
     )
+    if worker is not None:
+        query = query.join(Annotator, Annotator.pseudonym == ReviewTask.assignee).where(
+            Annotator.server == worker.server, Annotator.user_id == worker.user_id
+        )
     return connection.execute(query).scalar_one_or_none()
 
 

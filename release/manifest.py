@@ -265,6 +265,22 @@ def opened_json(path: Path) -> Iterator[JsonCursor]:
             raise ValueError(f"it is not valid JSON ({fault}, byte {fault.offset:,})") from fault
 
 
+def peeked_manifest(folder: Path) -> Manifest | None:
+    """The manifest in a folder, read up to its list of files; None if it cannot be read."""
+    values: dict[str, Any] = {}
+    try:
+        with opened_json(folder / MANIFEST) as cursor:
+            if cursor.peek() != "{":
+                return None
+            for key in stream_members(cursor):
+                if key == "files":
+                    break
+                values[key] = cursor.value()
+        return Manifest.model_validate(values)
+    except (ValueError, OSError):
+        return None
+
+
 def manifest_in(folder: Path) -> Manifest | None:
     """The manifest in a folder; None if it is missing or cannot be read."""
     try:

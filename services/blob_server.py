@@ -1,18 +1,21 @@
 """Serve images to Label Studio's pages in the browser.
 
-`GET /blobs/<sha256>` answers only for images of open review tasks: for the digest of another blob
-it does not reveal whether it exists. `?others=<left>,<top>,<right>,<bottom>;…` frames other people
-in the crop of a person (in pixels of the image), so that annotators see who is meant. Run it as
-`python -m services.blob_server --port N`; the `LOUPE_` variables select the installation.
+`GET /blobs/<ticket>/<sha256>` answers only for images of open review tasks of the person that Label
+Studio made the ticket for (`loupe_desk/tickets.py`): for the digest of another blob it does not
+reveal whether it exists. `?others=<left>,<top>,<right>,<bottom>;…` frames other people in the crop
+of a person (in pixels of the image), so that annotators see who is meant. Run it as `python -m
+services.blob_server --port N`; the `LOUPE_` variables select the installation.
 """
 
 import argparse
-import io
 import logging
 import os
 import re
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from threading import BoundedSemaphore
+from typing import TYPE_CHECKING
 
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
@@ -23,10 +26,17 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from models.profiles.settings import Settings, load_settings, make_home
-from schemas.decoders import as_rgb
+from schemas.decoders import DECODER_FAULTS, decode_limited
 from schemas.errors import IntegrityError
-from schemas.processes import PYTHON
+from schemas.limited import LimitExceededError
+from schemas.processes import PYTHON, processors
+from services.credentials import desk_key
+from services.desk_server.loupe_desk.tickets import MANAGER, reader_of
+from services.framing import with_others_framed
 from services.process import LOOPBACK, RunningService, ServiceSpec, running, start
+
+if TYPE_CHECKING:
+    from db.store import Store
 
 NAME = "blob-server"
 _KEYS = re.compile(r"LOUPE_.*|HF_TOKEN|HUGGING_FACE_HUB_TOKEN|.*_API_KEY")
@@ -44,15 +54,15 @@ _HEADERS = {
 }
 _BOX = re.compile(r"\d{1,5}(?:\.\d)?(?:,\d{1,5}(?:\.\d)?){3}")
 _MOST_BOXES = 20
-_RED = "#e00030"
-_LEAST_HEIGHT_PX = 480
-"""Smaller crops are enlarged before boxes are drawn, so that the lines hide little."""
+_DRAWING = BoundedSemaphore(processors())
+"""As many images are drawn at once."""
 _log = logging.getLogger(__name__)
 
 
 def create_app(
     read: Callable[[str, str], bytes],
-    media_type_of: Callable[[str], str | None],
+    media_type_of: Callable[[str, int], str | None],
+    reader_of_ticket: Callable[[str], int | None],
     origins: Sequence[str],
 ) -> Starlette:
     """Create the image server.
@@ -60,13 +70,19 @@ def create_app(
     Args:
         read: returns the verified bytes of a blob, by digest and media type; raises
             `IntegrityError` if they are missing or damaged.
-        media_type_of: returns the media type of an image of an open review task, else None.
+        media_type_of: returns the media type of an image of an open review task that a reader may
+            see, else None.
+        reader_of_ticket: returns the reader that a valid ticket names, else None.
         origins: the pages that may read the images, `http://host:port`.
     """
 
     def blob(request: Request) -> Response:
+        reader = reader_of_ticket(request.path_params.get("ticket", ""))
+        if reader is None:
+            said = "log in to Label Studio and open the task there; if it is open, load it again"
+            return PlainTextResponse(said, 401, _HEADERS)
         sha256 = request.path_params["sha256"]
-        media_type = media_type_of(sha256) if _SHA256.fullmatch(sha256) else None
+        media_type = media_type_of(sha256, reader) if _SHA256.fullmatch(sha256) else None
         if media_type not in _SERVED_TYPES:
             return PlainTextResponse("not an image of an open task", 404, _HEADERS)
         others = request.query_params.get("others")
@@ -76,7 +92,7 @@ def create_app(
             return PlainTextResponse("others must be boxes: left,top,right,bottom;…", 400, _HEADERS)
         try:
             data = read(sha256, media_type)
-            data = _with_others_framed(data, boxes) if boxes else data
+            data = _framed(data, boxes) if boxes else data
             return Response(data, 200, _HEADERS, media_type)
         except IntegrityError as error:
             _log.error("blob %s is not served: %s", sha256, error)
@@ -86,7 +102,11 @@ def create_app(
         return JSONResponse({"status": "ok"})
 
     return Starlette(
-        routes=[Route("/blobs/{sha256}", blob), Route("/health", health)],
+        routes=[
+            Route("/blobs/{ticket}/{sha256}", blob),
+            Route("/blobs/{sha256}", blob),
+            Route("/health", health),
+        ],
         middleware=[
             # A foreign page whose host name resolves to this address would otherwise count as our
             # own.
@@ -96,6 +116,38 @@ def create_app(
     )
 
 
+def store_app(
+    store: "Store",
+    read: Callable[[str, str], bytes],
+    desk: str,
+    key: str,
+    origins: Sequence[str],
+    *,
+    lasting: bool = False,
+) -> Starlette:
+    """Create the image server of a store.
+
+    Args:
+        store: the provenance store with the review tasks.
+        read: see `create_app`.
+        desk: the name of the Label Studio in the store.
+        key: the key of the tickets.
+        origins: see `create_app`.
+        lasting: whether tickets that do not end are accepted.
+    """
+    from db.reviews import Worker, open_image_media_type
+
+    def media_type_of(sha256: str, reader: int) -> str | None:
+        worker = None if reader == MANAGER else Worker(desk, reader)
+        with store.read() as connection:
+            return open_image_media_type(connection, sha256, worker)
+
+    def reader_of_ticket(given: str) -> int | None:
+        return reader_of(key, given, time.time(), lasting=lasting)
+
+    return create_app(read, media_type_of, reader_of_ticket, origins)
+
+
 def _parsed_boxes(text: str) -> list[list[float]]:
     boxes = text.split(";")
     if len(boxes) > _MOST_BOXES or not all(map(_BOX.fullmatch, boxes)):
@@ -103,34 +155,19 @@ def _parsed_boxes(text: str) -> list[list[float]]:
     return [[float(side) for side in box.split(",")] for box in boxes]
 
 
-def _with_others_framed(data: bytes, boxes: Sequence[Sequence[float]]) -> bytes:
-    """Return an image of the same type with a red frame and a cross on each box."""
-    from PIL import Image, ImageDraw
+def _framed(data: bytes, boxes: Sequence[Sequence[float]]) -> bytes:
+    """Return the image with frames, drawn in a worker process with limits.
 
-    with Image.open(io.BytesIO(data)) as opened:
-        media_format = opened.format
-        scale = max(1, -(-_LEAST_HEIGHT_PX // opened.height))
-        width, height = opened.width * scale, opened.height * scale
-        drawn = as_rgb(opened).resize((width, height), Image.Resampling.BICUBIC)
-    draw = ImageDraw.Draw(drawn)
-    for box in boxes:
-        left, top, right, bottom = (round(side * scale) for side in box)
-        right, bottom = max(right, left + 8), max(bottom, top + 8)
-        draw.rectangle((left, top, right - 1, bottom - 1), outline="white", width=5)
-        draw.rectangle((left + 1, top + 1, right - 2, bottom - 2), outline=_RED, width=3)
-        # The cross is in the upper corner that is farther from the person who is meant.
-        side = min(36, right - left, bottom - top)
-        corner = left if left + right < width else right - side
-        draw.rectangle((corner, top, corner + side - 1, top + side - 1), fill=_RED)
-        near, far, high, low = (
-            edge + sign * side // 4
-            for edge, sign in ((corner, 1), (corner + side, -1), (top, 1), (top + side, -1))
-        )
-        draw.line((near, high, far, low), fill="white", width=5)
-        draw.line((near, low, far, high), fill="white", width=5)
-    buffer = io.BytesIO()
-    drawn.save(buffer, media_format, quality=92)
-    return buffer.getvalue()
+    Raises:
+        IntegrityError: it cannot be decoded within the limits.
+    """
+    try:
+        with _DRAWING:
+            return decode_limited(with_others_framed, data, boxes)
+    except LimitExceededError as fault:
+        raise IntegrityError(f"it {fault}") from fault
+    except DECODER_FAULTS as fault:
+        raise IntegrityError(f"it cannot be decoded: {fault}") from fault
 
 
 def start_blob_server(settings: Settings, port: int, origins: Sequence[str]) -> RunningService:
@@ -168,8 +205,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     import uvicorn
 
     from db.blobs import BlobStore
-    from db.reviews import open_image_media_type
     from db.store import Store
+    from services.label_studio import label_studio_name
 
     parser = argparse.ArgumentParser(prog="python -m services.blob_server", description=__doc__)
     parser.add_argument("--port", type=int, required=True)
@@ -177,12 +214,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     settings = load_settings()
     store = Store.open(settings.database_url, settings.home)
-
-    def media_type_of(sha256: str) -> str | None:
-        with store.read() as connection:
-            return open_image_media_type(connection, sha256)
-
-    app = create_app(BlobStore(settings.blobs_url).read, media_type_of, options.origin)
+    blobs = BlobStore(settings.blobs_url)
+    app = store_app(
+        store,
+        blobs.read,
+        label_studio_name(settings),
+        desk_key(settings.home),
+        options.origin,
+        lasting=bool(settings.label_studio_url),  # another Label Studio makes no tickets
+    )
     uvicorn.run(app, host=LOOPBACK, port=options.port, log_level="warning", access_log=False)
 
 

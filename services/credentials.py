@@ -1,6 +1,8 @@
 """Secrets of the servers that Loupe starts, in private files."""
 
 import fcntl
+import hashlib
+import hmac
 import os
 import secrets
 from collections.abc import Iterator
@@ -106,6 +108,15 @@ def load_credentials(home: Path) -> Credentials:
             f"{path} does not contain credentials ({error.error_count()} problems); restore it, or "
             "remove it together with the Label Studio data beside it to start again"
         ) from None
+
+
+def desk_key(home: Path) -> str:
+    """Return the key that Label Studio, the image server and the queue watcher share.
+
+    It is derived, so that it reveals nothing about the key that signs Label Studio's sessions.
+    """
+    secret = load_credentials(home).label_studio_secret_key.get_secret_value()
+    return hmac.new(secret.encode(), b"loupe desk", hashlib.sha256).hexdigest()
 
 
 def save_token(home: Path, token: SecretStr) -> Credentials:

@@ -86,30 +86,37 @@ def bring_up(
     components: Collection[Component],
     working_directory: Path,
     report: Report,
+    patience_seconds: float = 20.0,
 ) -> None:
     """Start servers that are not running, one after the other; can be called repeatedly.
+
+    A server that runs but does not answer is ended by its process id and started again.
 
     Args:
         settings: the installation.
         components: what to start.
         working_directory: where flows run; relative paths in their parameters start here.
         report: called with a message for each step.
+        patience_seconds: how long a running server may be silent; a busy one is slow.
 
     Raises:
         ServiceError: a server could not be started; those started before it keep running.
     """
-    home = settings.home
+
+    def is_up(name: str) -> bool:
+        return _is_up(settings.home, name, report, patience_seconds)
+
     if Component.LABEL_STUDIO in components:
-        _bring_up_label_studio(settings, report)
-    if Component.BLOBS in components and not _is_up(home, blob_server.NAME, report):
+        _bring_up_label_studio(settings, is_up, report)
+    if Component.BLOBS in components and not is_up(blob_server.NAME):
         report(f"{blob_server.NAME}: starting")
         origins = _label_studio_origins(settings)
         blob_server.start_blob_server(settings, settings.blobs_port, origins)
-    if Component.WATCHER in components and not _is_up(home, WATCHER, report):
+    if Component.WATCHER in components and not is_up(WATCHER):
         report(f"{WATCHER}: starting")
         _start_queue_watcher(settings)
     if Component.PREFECT in components:
-        _bring_up_prefect(settings, working_directory, report)
+        _bring_up_prefect(settings, working_directory, is_up, report)
 
 
 def take_down(home: Path) -> list[str]:
@@ -134,11 +141,13 @@ def _report_on(home: Path, name: str) -> ServiceReport:
     )
 
 
-def _bring_up_label_studio(settings: Settings, report: Report) -> None:
+def _bring_up_label_studio(
+    settings: Settings, is_up: Callable[[str], bool], report: Report
+) -> None:
     home, root = settings.home, settings.environments
     if settings.label_studio_url:
         report(f"{label_studio.NAME}: using the one at {settings.label_studio_url}")
-    elif not _is_up(home, label_studio.NAME, report):
+    elif not is_up(label_studio.NAME):
         if not is_installed("label-studio", root):
             report(f"{label_studio.NAME}: installing it once, about 1 GB, under {root}")
         environment = ensure_environment("label-studio", root)
@@ -159,12 +168,14 @@ def _label_studio_origins(settings: Settings) -> list[str]:
     return [f"http://{host}:{port}" for host in (LOOPBACK, "localhost")]
 
 
-def _bring_up_prefect(settings: Settings, working_directory: Path, report: Report) -> None:
+def _bring_up_prefect(
+    settings: Settings, working_directory: Path, is_up: Callable[[str], bool], report: Report
+) -> None:
     home = settings.home
-    if not _is_up(home, prefect_server.SERVER, report):
+    if not is_up(prefect_server.SERVER):
         report(f"{prefect_server.SERVER}: starting")
     server = prefect_server.start_prefect_server(home, settings.prefect_port)
-    if not _is_up(home, prefect_server.WORKER, report):
+    if not is_up(prefect_server.WORKER):
         report(f"{prefect_server.WORKER}: starting")
     worker = prefect_server.start_prefect_worker(settings, str(server.url), working_directory)
     if str(working_directory) not in worker.command:
@@ -179,9 +190,16 @@ def _bring_up_prefect(settings: Settings, working_directory: Path, report: Repor
         write_atomically(registered, fingerprint.encode())
 
 
-def _is_up(home: Path, name: str, report: Report) -> bool:
+def _is_up(home: Path, name: str, report: Report, patience_seconds: float) -> bool:
+    """Tell whether the server runs and answers; one that hangs is ended."""
     service = running(home, name)
-    if service is not None:
-        where = f" at {service.url}" if service.url else ""
-        report(f"{name}: already running{where} (pid {service.pid})")
-    return service is not None
+    if service is None:
+        return False
+    if service.hangs(patience_seconds):
+        silent = f"does not answer for {patience_seconds:.0f} s"
+        report(f"{name}: {silent}; ending it (pid {service.pid}) to start it again")
+        stop(home, name)
+        return False
+    where = f" at {service.url}" if service.url else ""
+    report(f"{name}: already running{where} (pid {service.pid})")
+    return True

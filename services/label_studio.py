@@ -18,6 +18,7 @@ from models.profiles.settings import Settings
 from schemas.errors import ConfigurationError, ServiceError, UsageError
 from services.credentials import (
     WorkspaceCredentials,
+    desk_key,
     load_credentials,
     locked,
     private_folder,
@@ -115,6 +116,7 @@ def label_studio_variables(home: Path, database_url: str = "") -> dict[str, str]
         "PYTHONSAFEPATH": "1",
         "DJANGO_SETTINGS_MODULE": "loupe_desk.settings",
         "LOUPE_QUEUE_WATCHER": str(record_path(home, WATCHER)),
+        "LOUPE_DESK_KEY": desk_key(home),
     }
 
 

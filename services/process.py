@@ -33,6 +33,7 @@ PLAIN_HTTP = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 By default every client and every single call first loads all CA certificates, which takes twenty
 times longer than the call.
 """
+_ANSWER_SECONDS = 5.0
 _LOG_LINES_IN_ERRORS = 15
 _PORT_RELEASE_SECONDS = 5.0
 """How long a killed server's port may stay in use."""
@@ -73,14 +74,25 @@ class RunningService(Record):
 
     @property
     def answers(self) -> bool | None:
-        """Whether the server answers; None if it has no URL to ask."""
-        if self.url is None:
-            return None
-        url = self.url + self.health
+        """Whether the server answers within a few seconds; None if it has no URL to ask."""
+        return None if self.url is None else self._answers(_ANSWER_SECONDS)
+
+    def hangs(self, patience_seconds: float) -> bool:
+        """Tell whether the server does not answer, however often and long it is asked."""
+        deadline = time.monotonic() + patience_seconds
+        while self.url is not None and not self._answers(patience_seconds):
+            if time.monotonic() >= deadline:
+                return True
+            time.sleep(0.2)
+        return False
+
+    def _answers(self, timeout_seconds: float) -> bool:
+        url = f"{self.url}{self.health}"
         try:
-            return httpx.get(url, timeout=2, trust_env=False, verify=PLAIN_HTTP).is_success
+            answer = httpx.get(url, timeout=timeout_seconds, trust_env=False, verify=PLAIN_HTTP)
         except httpx.HTTPError:
             return False
+        return answer.is_success
 
 
 class ServiceState(StrEnum):

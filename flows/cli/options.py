@@ -1,7 +1,7 @@
 """Shared by commands: arguments, options, the store, a progress bar, a memory limit."""
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, ParamSpec, TypeVar
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from models.profiles.settings import Settings
     from release.files import Progress
     from schemas.profile import Profile
+    from schemas.release import Manifest
     from schemas.withdrawal import WithdrawalNotice
 
 
@@ -161,6 +162,35 @@ def notices_at_hand() -> "tuple[WithdrawalNotice, ...]":
     except (ConfigurationError, ServiceError) as error:
         warn(f"withdrawals that only the store of this installation has are left out: {error}")
         return notices_of_home(own.home)
+
+
+def releases_at_hand(folder: Path, dataset: str) -> "Iterator[tuple[Manifest, Path]]":
+    """Yield releases beside a folder, and those of a dataset that this installation built.
+
+    A store that does not answer is left out with a warning.
+    """
+    from db.peek import may_have_releases
+    from release.newer import releases_beside
+
+    yield from releases_beside(folder)
+    url = settings().database_url
+    file = Path(url.removeprefix(_SQLITE))
+    if url.startswith(_SQLITE) and not may_have_releases(file, dataset):
+        return  # without loading database code
+    try:
+        yield from _built(url, dataset)
+    except (ConfigurationError, ServiceError) as error:
+        warn(f"releases that only the store of this installation has are left out: {error}")
+
+
+def _built(url: str, dataset: str) -> "list[tuple[Manifest, Path]]":
+    from db.releases import list_releases
+    from db.store import Store, is_there
+
+    if not is_there(url):
+        return []
+    with closing(Store.open(url)) as store:
+        return [(one.manifest, one.folder) for one in list_releases(store, dataset)]
 
 
 def known_withdrawals() -> "tuple[WithdrawalNotice, ...]":

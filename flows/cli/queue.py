@@ -189,16 +189,18 @@ def watch(
 
     Without QUEUE, watches the queues that a build or `loupe queue push` opened, with the policy
     used last, and those in the queues file. The Label Studio of `loupe up` reports new answers by
-    webhook; in an external one, add a webhook that posts to the printed address.
+    webhook; in an external one, add a webhook that posts to the printed address, with the header
+    `Authorization: Bearer KEY` and the desk key of `loupe status --show-credentials`.
 
     Args:
         every: Seconds between two pulls.
         webhook_port: Port for webhooks, which start a pull at once (default: any free port).
     """
     from flows.engine.desks import Webhooks, webhook_server
+    from services.credentials import desk_key
 
     webhooks, problems = Webhooks(), dict[str, str]()
-    with webhook_server(webhooks, webhook_port) as address:
+    with webhook_server(webhooks, desk_key(settings().home), webhook_port) as address:
         note(f"pulling every {every:g} s, and when a webhook posts to {address}")
         with suppress(KeyboardInterrupt):
             while True:

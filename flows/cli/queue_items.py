@@ -11,7 +11,7 @@ import typer
 
 from flows.cli.commands import command, group
 from flows.cli.options import QueueArgument, QueuesArgument, opened_queue, opened_queues
-from flows.cli.output import Answer, Figure, Note, Table, first
+from flows.cli.output import Answer, Figure, Note, Table, csv_cell, first
 from schemas.errors import UsageError
 from schemas.wording import many
 
@@ -174,7 +174,9 @@ def hours(
     if as_csv:
         writer = csv.DictWriter(sys.stdout, TimesheetRow.model_fields)
         writer.writeheader()
-        writer.writerows({**dict(row), "hours": f"{row.hours:.4f}"} for row in rows)
+        for row in rows:
+            values = dict(row) | {"hours": f"{row.hours:.4f}"}
+            writer.writerow({name: csv_cell(value) for name, value in values.items()})
         raise typer.Exit
     if not rows:
         return Answer(rows, ["no answers in this period"])

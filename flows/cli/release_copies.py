@@ -14,6 +14,7 @@ from flows.cli.options import (
     known_withdrawals,
     notices_at_hand,
     progress_bar,
+    releases_at_hand,
     settings,
     withdrawal_from,
 )
@@ -40,10 +41,12 @@ def verify(
     public_key: str | None = None,
     notices: Path | None = None,
     without_images: bool = False,
+    newest: bool = False,
 ) -> Answer:
     """Check every file, row and reference of a release.
 
-    Works offline and needs only the folder.
+    Works offline and needs only the folder. A newer release beside it, or in the store of this
+    installation, is named.
 
     Lists the problems and ends with exit code 1 if something is wrong or was withdrawn.
 
@@ -56,10 +59,14 @@ def verify(
         notices: Also check these withdrawals: a later release, its withdrawals.json, or a folder of
             published notices. Those of this installation are always checked.
         without_images: Allow missing image files; the image bytes in the rows are still checked.
+        newest: A newer release is a problem. With a public key, only releases that it signed count.
     """
     from release.files import shown_path
+    from release.findings import Problem
+    from release.manifest import MANIFEST
+    from release.newer import newest_of
     from release.notices import notice_source
-    from release.signing import read_signature
+    from release.signing import public_key_called, read_signature
     from release.verify import verify_release
 
     known = notices_at_hand()
@@ -75,6 +82,13 @@ def verify(
         notices=known,
         without_images=without_images,
     )
+    newer = None
+    if manifest is not None:
+        key = None if public_key is None else public_key_called(public_key)
+        newer = newest_of(manifest, releases_at_hand(folder, manifest.dataset), key)
+    said = f"{newer.version} in {newer.folder} is newer (id {newer.id})" if newer else ""
+    if newest and newer is not None:
+        problems = [*problems, Problem(fault="not_newest", message=said, file=MANIFEST)]
     signature = None if problems else read_signature(folder)
     signed_by = signature.public_key if signature else None
     where = shown_path(folder)
@@ -90,6 +104,7 @@ def verify(
         "version": version,
         "id": release_id,
         "signed_by": signed_by,
+        "newer": newer._asdict() if newer else None,
         "problems": problems,
         "withdrawn": withdrawn,
         "notices": {"apply": applies, "message": message} if message else None,
@@ -103,6 +118,8 @@ def verify(
         lines.append(f"  {'this is ' if problems else ''}{dataset} {version}, id {release_id}")
         if tied := manifest.statistics.repeats.images:
             lines.append(f"  {tied:,} images are those of several identities (see README.md)")
+    if newer is not None and not newest:
+        lines.append(f"  {said}")
     if signed_by:
         whose = "" if public_key else ", whose owner is unknown (see --public-key)"
         lines.append(f"  signed by the key {signed_by}{whose}")

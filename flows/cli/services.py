@@ -120,7 +120,7 @@ def _as_json(home: Path, reports: "Sequence[ServiceReport]") -> dict[str, Any]:
 
 def _secrets_of(home: Path) -> dict[str, str]:
     """Return the credentials that `--show-credentials` prints."""
-    from services.credentials import load_credentials
+    from services.credentials import desk_key, load_credentials
     from services.prefect_server import prefect_auth_string
 
     credentials = load_credentials(home)
@@ -129,6 +129,7 @@ def _secrets_of(home: Path) -> dict[str, str]:
         "label_studio_email": credentials.label_studio_email,
         "label_studio_password": credentials.label_studio_password.get_secret_value(),
         "label_studio_token": token.get_secret_value() if token else "(made by loupe up)",
+        "desk_key": desk_key(home),
         "prefect_auth_string": prefect_auth_string(home),
     }
 

@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from hmac import compare_digest
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -12,7 +13,8 @@ from db.reviews import annotators
 from db.store import Store
 from models.profiles.settings import Settings
 from schemas.errors import ServiceError
-from services.credentials import load_workspaces, workspaces_path
+from services.credentials import desk_key, load_workspaces, workspaces_path
+from services.desk_server.loupe_desk.tickets import LASTING, MANAGER, ticket
 from services.label_studio import label_studio_access, label_studio_name
 from services.process import LOOPBACK
 
@@ -34,11 +36,18 @@ def open_desks(settings: Settings, store: Store) -> Callable[[str], LabelStudioD
 
 
 def images_url(settings: Settings) -> str:
-    """Return the URL from which browsers load images: our server's current or default address."""
+    """Return the URL from which browsers load images: our server's current or default address.
+
+    Our Label Studio adds tickets to it for those who are logged in; for another one, it has a
+    ticket that lasts.
+    """
     from services.blob_server import blob_server_url
 
     server = blob_server_url(settings.home)
-    return f"{server}/blobs" if server else settings.images_url
+    url = f"{server}/blobs" if server else settings.images_url
+    if not settings.label_studio_url:
+        return url
+    return f"{url}/{ticket(desk_key(settings.home), MANAGER, LASTING)}"
 
 
 def _open(settings: Settings, store: Store, assignee: str) -> LabelStudioDesk:
@@ -60,8 +69,8 @@ def _open(settings: Settings, store: Store, assignee: str) -> LabelStudioDesk:
     return LabelStudioDesk(access.url, token or access.token, server_name=name)
 
 
-# Webhooks are unsigned, and may arrive late, twice or never. Therefore their content is not read:
-# each only ends the wait for the next pull.
+# Webhooks may arrive late, twice or never. Therefore their content is not read: each only ends the
+# wait for the next pull. They carry the key of the desk, so that nobody else can cause pulls.
 
 _PATH = "/answered"
 _TIMEOUT_SECONDS = 10.0
@@ -86,10 +95,11 @@ class Webhooks:
 
 
 @contextmanager
-def webhook_server(webhooks: Webhooks, port: int | None = None) -> Iterator[str]:
+def webhook_server(webhooks: Webhooks, key: str, port: int | None = None) -> Iterator[str]:
     """Serve the loopback address that webhooks are sent to, and yield its URL.
 
-    Every `POST` is answered with 204, whatever its body is, and so is `GET /health`.
+    A `POST` to it with `Authorization: Bearer <key>` is answered with 204, whatever its body is,
+    and so is `GET /health`; others get 401.
 
     Raises:
         ServiceError: the port is taken.
@@ -101,8 +111,13 @@ def webhook_server(webhooks: Webhooks, port: int | None = None) -> Iterator[str]
         def do_POST(self) -> None:
             length = self.headers.get("Content-Length") or ""
             self.rfile.read(min(int(length), _MOST_BYTES) if length.isdecimal() else 0)
-            webhooks.receive()
-            self.send_response(HTTPStatus.NO_CONTENT)
+            given = self.headers.get("Authorization") or ""
+            is_ours = compare_digest(given.encode(), f"Bearer {key}".encode())
+            if is_ours and self.path == _PATH:
+                webhooks.receive()
+                self.send_response(HTTPStatus.NO_CONTENT)
+            else:
+                self.send_response(HTTPStatus.NOT_FOUND if is_ours else HTTPStatus.UNAUTHORIZED)
             self.end_headers()
 
         def do_GET(self) -> None:

@@ -1,8 +1,8 @@
 """Image search by Google's Custom Search JSON API."""
 
-import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from datetime import UTC, date, datetime
 from typing import Any
 
@@ -23,8 +23,8 @@ from schemas.image_search import (
 _DAY_IS_OVER = frozenset({"dailyLimitExceeded", "dailyLimitExceededUnreg", "quotaExceeded"})
 _TOO_FAST = frozenset({"rateLimitExceeded", "userRateLimitExceeded", "RATE_LIMIT_EXCEEDED"})
 _BAD_KEY = frozenset({"API_KEY_INVALID", "keyInvalid", "keyExpired", "accessNotConfigured"})
-_PATH = "customsearch/v1"
-_LONGEST_ADDRESS = 2048
+_ODD_ERRORS = (AttributeError, RecursionError)
+"""What the library raises for an error in a form that it does not expect."""
 _LONGEST_WAIT_SECONDS = 90.0  # applies if Google states when to retry
 _ENDED = (
     f"Google's Custom Search JSON API ended on {GOOGLE_ENDS_ON}; choose provider = 'openverse' or "
@@ -37,7 +37,7 @@ def _now() -> datetime:
 
 
 class GoogleImageSearch(WebSearch[GoogleSearch]):
-    """Client of Google's Custom Search JSON API.
+    """Searches by Google's own library for its Custom Search JSON API.
 
     **The service is closed to new customers and ends on 2027-01-01**: from that day on every search
     fails with a message, and earlier results are still in the store. A request returns at most ten
@@ -77,28 +77,46 @@ class GoogleImageSearch(WebSearch[GoogleSearch]):
         return 10
 
     def _send(self, client: httpx.Client, query: str, size: int) -> httpx.Response:
-        """Send a request with the key in a header, so that no logged address contains it."""
-        parameters = {
-            "q": query,
-            "cx": self._engine,
-            "searchType": "image",
-            "rights": self._spec.rights_filter,
-            "safe": self._spec.safe,
-            "num": str(size),
-            "start": "1",
-            **({"imgSize": self._spec.image_size} if self._spec.image_size else {}),
-        }
-        headers = {"X-Goog-Api-Key": self._key}
-        request = client.build_request("GET", _PATH, params=parameters, headers=headers)
-        if len(str(request.url)) > _LONGEST_ADDRESS:
-            headers["X-HTTP-Method-Override"] = "GET"
-            request = client.build_request("POST", _PATH, data=parameters, headers=headers)
-        return client.send(request)
+        """Send a request with the key in a header, so that no logged address contains it.
+
+        Google's library retries nothing: `WebSearch` does, which knows the budget.
+        """
+        from googleapiclient.discovery import build
+        from googleapiclient.errors import HttpError
+        from googleapiclient.model import RawModel
+
+        transport = _Transport(client)
+        # the domain, like the address, is never that of an environment variable
+        address = {"api_endpoint": self._base_url, "universe_domain": "googleapis.com"}
+        service = build(
+            "customsearch",
+            "v1",
+            http=transport,
+            model=RawModel(),  # the raw answer is stored before it is parsed
+            static_discovery=True,
+            cache_discovery=False,
+            client_options=address,
+        )
+        size_filter = {"imgSize": self._spec.image_size} if self._spec.image_size else {}
+        request = service.cse().list(
+            q=query,
+            cx=self._engine,
+            searchType="image",
+            rights=self._spec.rights_filter,
+            safe=self._spec.safe,
+            num=size,
+            start=1,
+            **size_filter,
+        )
+        request.headers["X-Goog-Api-Key"] = self._key
+        with suppress(HttpError, *_ODD_ERRORS):  # `_refused` classifies the response
+            request.execute(num_retries=0)
+        return transport.response
 
     def _refused(self, response: httpx.Response) -> Attempt:
         """Classify an error; the status does not distinguish a daily quota from a rate limit."""
         status, raw = response.status_code, response.text
-        message, words = _words_of(raw)
+        message, words = _words_of(response)
         what = f"answered with status {status}" + (f": {message}" if message else "")
         wait = wait_of(response)
         is_near = (wait or 0) <= _LONGEST_WAIT_SECONDS
@@ -137,13 +155,50 @@ class GoogleImageSearch(WebSearch[GoogleSearch]):
         )
 
 
-def _words_of(body: str) -> tuple[str, frozenset[str]]:
+class _Transport:
+    """Sends the requests of Google's library as all other requests of ours.
+
+    Its own transport sends a request again if the connection breaks, which may be paid for twice,
+    follows redirects with the key, and has other rules for proxies and certificates.
+    """
+
+    def __init__(self, client: httpx.Client) -> None:
+        self._client = client
+        self.response: httpx.Response
+
+    def request(
+        self,
+        uri: str,
+        method: str = "GET",
+        body: str | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> tuple[Any, bytes]:
+        """Return the response as the library expects it."""
+        self.response = self._client.request(method, uri, content=body, headers=headers)
+        return _as_google(self.response), self.response.content
+
+    def close(self) -> None:
+        """Do nothing: the client is closed where it was opened."""
+
+
+def _as_google(response: httpx.Response) -> Any:
+    from httplib2 import Response
+
+    made = Response({**response.headers, "status": str(response.status_code)})
+    made.reason = ""
+    return made
+
+
+def _words_of(response: httpx.Response) -> tuple[str, frozenset[str]]:
     """Return the message of an error, and its reason words."""
+    from googleapiclient.errors import HttpError
+
     try:
-        error = json.loads(body)["error"]
-        message = str(error.get("message", ""))
-        parts = [*error.get("errors", []), *error.get("details", [])]
-        words = {str(part.get("reason")) for part in parts} | {str(error.get("status"))}
-    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        error = HttpError(_as_google(response), response.content)
+    except _ODD_ERRORS:
         return "", frozenset()
-    return message, frozenset(words)
+    words = set()
+    for detail in error.error_details if isinstance(error.error_details, list) else []:
+        if isinstance(detail, dict):
+            words.add(str(detail.get("reason")))
+    return error.reason, frozenset(words)

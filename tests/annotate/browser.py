@@ -12,6 +12,7 @@ Every test of a page is marked with `PAGE_TEST`.
 """
 
 import re
+import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from threading import Thread
@@ -23,6 +24,8 @@ import uvicorn
 
 from annotate.interfaces.page import Interface, TaskContent
 from services.blob_server import create_app
+from services.credentials import desk_key
+from services.desk_server.loupe_desk.tickets import reader_of
 from services.process import free_port
 from tests.services.fixtures import LabelStudioServer
 
@@ -99,7 +102,7 @@ class Pictures:
         assert media_type == IMAGE_TYPE
         return self._pictures[sha256]
 
-    def media_type_of(self, sha256: str) -> str | None:
+    def media_type_of(self, sha256: str, _reader: int) -> str | None:
         """Return the media type of a known image, else None."""
         return IMAGE_TYPE if sha256 in self._pictures else None
 
@@ -369,7 +372,13 @@ def blob_host(label_studio: LabelStudioServer) -> Iterator[tuple[Pictures, str]]
     """The image server with the pictures that tests add, and its URL."""
     pictures = Pictures()
     port = free_port()
-    app = create_app(pictures.read, pictures.media_type_of, [label_studio.url])
+    key = desk_key(label_studio.home)
+    app = create_app(
+        pictures.read,
+        pictures.media_type_of,
+        lambda ticket: reader_of(key, ticket, time.time()),
+        [label_studio.url],
+    )
     server = uvicorn.Server(uvicorn.Config(app, port=port, log_level="error"))
     thread = Thread(target=server.run, daemon=True)
     thread.start()

@@ -35,14 +35,15 @@ from db.annotations import annotations_of
 from db.decisions import append_decisions
 from db.entities import AgentRef, NewDecision, StoredEntity, fetch, find, new_entity
 from db.gold import KnownAnswer, add_gold_items
-from db.reviews import open_image_media_type, review_tasks, set_annotator_state, tasks_by_key
+from db.reviews import review_tasks, set_annotator_state, tasks_by_key
 from db.store import Store
 from models.profiles.settings import load_settings
 from schemas.base import EntityRecord
 from schemas.errors import ServiceError
 from schemas.proposals import Candidate, Strategy
 from schemas.recos import DuplicateQuestion, Selection
-from services.blob_server import create_app
+from services.blob_server import store_app
+from services.credentials import desk_key
 from services.label_studio import (
     NAME,
     WATCHER,
@@ -266,20 +267,19 @@ def office(
             tokens[person] = new_token(url, email, password)
         ids = {person: one.user_id for person, one in made.items()}
         yield Office(
-            Site(url, services, tokens, ids, record_path(home, WATCHER)), made, start, kill
+            Site(url, services, tokens, ids, record_path(home, WATCHER), desk_key(home)),
+            made,
+            start,
+            kill,
         )
     finally:
         stop(home, NAME)
 
 
 @contextmanager
-def image_server(world: World, origin: str) -> Iterator[str]:
-    def media_type_of(sha256: str) -> str | None:
-        with world.store.read() as connection:
-            return open_image_media_type(connection, sha256)
-
+def image_server(world: World, site: Site) -> Iterator[str]:
     port = free_port()
-    app = create_app(world.blobs.read, media_type_of, [origin])
+    app = store_app(world.store, world.blobs.read, SERVER_NAME, site.key, [site.url])
     server = uvicorn.Server(uvicorn.Config(app, port=port, log_level="error"))
     thread = Thread(target=server.run, daemon=True)
     thread.start()
@@ -471,7 +471,7 @@ def test_a_day_of_five_people(
     hire(store, SERVER_NAME, site.user_ids)
     accounts = {person: Account(site.url, token) for person, token in site.people.items()}
     with (
-        image_server(world, site.url) as images,
+        image_server(world, site) as images,
         fault_proxy(site.url, faults, slow_seconds=LATE_SECONDS + 1) as url,
     ):
         desks = site.desks(url)

@@ -13,11 +13,12 @@ from annotate.pull import pull
 from annotate.push import push
 from annotate.queues import shipped
 from db.entities import find
-from db.reviews import open_image_media_type
 from db.store import Store
 from flows.engine.desks import open_desks
 from schemas.records import Rewrite
-from services.blob_server import create_app
+from services.blob_server import store_app
+from services.credentials import desk_key
+from services.label_studio import NAME
 from services.process import free_port
 from tests.annotate.browser import (
     FEWER_FRAMES,
@@ -154,13 +155,8 @@ def desks(label_studio: LabelStudioServer, world: World) -> Desks:
 @pytest.fixture
 def images_url(label_studio: LabelStudioServer, world: World) -> Iterator[str]:
     """The image server as in production: it serves only the images of open tasks."""
-
-    def media_type_of(sha256: str) -> str | None:
-        with world.store.read() as connection:
-            return open_image_media_type(connection, sha256)
-
-    port = free_port()
-    app = create_app(world.blobs.read, media_type_of, [label_studio.url])
+    port, key = free_port(), desk_key(label_studio.home)
+    app = store_app(world.store, world.blobs.read, NAME, key, [label_studio.url])
     server = uvicorn.Server(uvicorn.Config(app, port=port, log_level="error"))
     thread = Thread(target=server.run, daemon=True)
     thread.start()

@@ -38,6 +38,7 @@ from flows.engine.desks import Webhooks, webhook_server
 from models.profiles.settings import load_settings
 from schemas.base import digest_of
 from schemas.errors import ServiceError
+from services.credentials import desk_key
 from services.label_studio import (
     NAME,
     WATCHER,
@@ -282,7 +283,7 @@ class Site(NamedTuple):
     """A real Label Studio with a workspace for each annotator.
 
     `services` are the tokens of the workspaces, `people` those of the annotators. It posts to the
-    URL that the file `watcher` has.
+    URL that the file `watcher` has, with the `key` of the desk.
     """
 
     url: str
@@ -290,6 +291,7 @@ class Site(NamedTuple):
     people: Mapping[str, SecretStr]
     user_ids: Mapping[str, int]
     watcher: Path
+    key: str
 
     def desks(self, url: str) -> Desks:
         """Return the workspaces, accessed through `url`."""
@@ -334,7 +336,8 @@ def site(
             assert email is not None
             assert password is not None
             logins[person] = new_token(service.url, email, password)
-        yield Site(service.url, services, logins, user_ids, record_path(home, WATCHER))
+        watcher, key = record_path(home, WATCHER), desk_key(home)
+        yield Site(service.url, services, logins, user_ids, watcher, key)
     finally:
         stop(home, NAME)
 
@@ -342,11 +345,12 @@ def site(
 @contextmanager
 def disorder(address: str) -> Iterator[str]:
     """Yield a URL whose webhooks are passed on to `address` late, twice and out of order."""
-    waiting_bodies: list[bytes] = []
+    waiting_bodies: list[tuple[bytes, str]] = []
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
-            waiting_bodies.append(self.rfile.read(int(self.headers.get("Content-Length", 0))))
+            body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            waiting_bodies.append((body, self.headers["Authorization"]))
             self.send_response(204)
             self.end_headers()
             if len(waiting_bodies) >= 7:
@@ -358,9 +362,9 @@ def disorder(address: str) -> Iterator[str]:
     def deliver() -> None:
         with httpx.Client(trust_env=False, verify=PLAIN_HTTP) as client:
             while waiting_bodies:
-                body = waiting_bodies.pop()
+                body, key = waiting_bodies.pop()
                 for _ in range(2):
-                    client.post(address, content=body)
+                    client.post(address, content=body, headers={"Authorization": key})
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     thread = Thread(target=server.serve_forever, daemon=True)
@@ -412,7 +416,7 @@ def test_faults_and_webhooks_out_of_order_change_nothing(
     people = {person: Account(site.url, token) for person, token in site.people.items()}
     services = {person: Account(site.url, token) for person, token in site.services.items()}
     with (
-        webhook_server(webhooks) as address,
+        webhook_server(webhooks, site.key) as address,
         disorder(address) as hook,
         fault_proxy(site.url, faults, slow_seconds=LATE_SECONDS + 1) as url,
     ):

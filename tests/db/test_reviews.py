@@ -9,7 +9,9 @@ from db.reviews import (
     Cursor,
     ShownImage,
     StoredTask,
+    Worker,
     acquire_queue_lock,
+    add_annotator,
     announce_tasks,
     assignments,
     change_tasks,
@@ -69,6 +71,27 @@ def set_state(store: Store, task: StoredTask, state: str) -> None:
 def withdraw(store: Store, entity_id: str) -> None:
     with store.write() as connection:
         append_decisions(connection, [NewDecision(entity_id, "withdraw", REVIEWER)])
+
+
+def test_a_person_is_served_only_images_of_own_tasks(store: Store, task: StoredTask) -> None:
+    ann = add_annotator(store, "Ann", "desk", 7, ["annotator"]).pseudonym
+    add_annotator(store, "Ben", "desk", 8, ["annotator"])
+    hers = task._replace(key="h" * 32, assignee=ann)
+    sha256 = "c" * 64
+    announce_tasks(store, [hers], {hers.key: [SHOWN._replace(sha256=sha256)]})
+    with store.read() as connection:
+        served = {
+            worker: open_image_media_type(connection, sha256, worker) is not None
+            for worker in (None, Worker("desk", 7), Worker("desk", 8), Worker("other", 7))
+        }
+        foreign = open_image_media_type(connection, IMAGE.sha256, Worker("desk", 7))
+    assert served == {
+        None: True,
+        Worker("desk", 7): True,
+        Worker("desk", 8): False,
+        Worker("other", 7): False,
+    }
+    assert foreign is None
 
 
 def test_announcing_a_task_again_keeps_its_place_on_the_server(

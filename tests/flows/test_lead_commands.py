@@ -70,6 +70,16 @@ def test_a_timesheet_counts_answers_once_and_shortens_long_ones(loupe: Loupe, de
     assert (row["annotator"], row["name"], row["hours"]) == (ann, "", "0.2500")
 
 
+@pytest.mark.parametrize("start", ["=", "+", "-", "@"])
+def test_a_name_in_a_timesheet_is_no_formula(loupe: Loupe, desk: Desk, start: str) -> None:
+    name = f"{start}SUM(A1)"
+    ann = add_annotator(desk.store, name, "http://desk", 1, ["annotator"]).pseudonym
+    (item,) = store_rewrites(desk.store, 1)
+    desk.answer(item, ann, at=datetime(2026, 3, 2, 9, tzinfo=UTC), seconds=600)
+    (row,) = csv.DictReader(StringIO(loupe("queue", "hours", QUEUE, "--csv", "--names").out))
+    assert row["name"] == f"'{name}"
+
+
 def test_an_annotator_report_explains_wrong_gold_answers(
     loupe: Loupe, desk: Desk, tmp_path: Path
 ) -> None:

@@ -4,13 +4,16 @@ import pytest
 from flows.engine.desks import Webhooks, webhook_server
 from schemas.errors import ServiceError
 
+KEY = "k" * 64
+OURS = {"Authorization": f"Bearer {KEY}"}
+
 
 def test_several_posts_are_one_hint_with_any_body() -> None:
     hints = Webhooks()
-    with webhook_server(hints) as address, httpx.Client(trust_env=False) as client:
+    with webhook_server(hints, KEY) as address, httpx.Client(trust_env=False) as client:
         assert not hints.wait(0)
         for body in (b"{}", b"not json", b"{}"):
-            assert client.post(address, content=body).status_code == 204
+            assert client.post(address, content=body, headers=OURS).status_code == 204
         assert client.get(address).status_code == 404
         assert client.get(f"{address.removesuffix('/answered')}/health").status_code == 204
         assert hints.wait(0)
@@ -19,11 +22,22 @@ def test_several_posts_are_one_hint_with_any_body() -> None:
         client.post(address)
 
 
+def test_only_the_desk_can_cause_a_pull() -> None:
+    hints = Webhooks()
+    with webhook_server(hints, KEY) as address, httpx.Client(trust_env=False) as client:
+        assert client.post(address).status_code == 401
+        for guess in ("Bearer guessed", "Bearer ü", KEY):
+            headers = {b"Authorization": guess.encode()}
+            assert client.post(address, headers=headers).status_code == 401, guess
+        assert client.post(f"{address}/other", headers=OURS).status_code == 404
+        assert not hints.wait(0)
+
+
 def test_a_port_in_use_is_a_one_line_error() -> None:
-    with webhook_server(Webhooks()) as address:
+    with webhook_server(Webhooks(), KEY) as address:
         port = int(address.split(":")[2].split("/")[0])
         with (
             pytest.raises(ServiceError, match="could not listen"),
-            webhook_server(Webhooks(), port),
+            webhook_server(Webhooks(), KEY, port),
         ):
             pass

@@ -118,6 +118,40 @@ def test_a_wrong_key_is_misconfigured_and_a_wrong_query_is_refused(
     assert (refused.reason, refused.retriable) == ("refused_query", False)
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"error": {"message": {}}},
+        {"error": 5},
+        {"error": {"message": "x", "errors": "y"}},
+        [],
+        "no JSON",
+        "[" * 100_000,
+    ],
+    ids=lambda body: str(body)[:30],
+)
+def test_an_error_in_an_odd_form_is_classified_by_its_status(
+    server: SearchServer, body: Any
+) -> None:
+    server.faults = [Reply(400, body)]
+    assert failure(google(server).search("a cat", 5)).reason == "refused_query"
+    server.faults = [Reply(503, body)] * 2
+    assert isinstance(google(server).search("a cat", 5), SearchAnswer)
+
+
+@pytest.mark.parametrize("fault", [Reply(reset=True), Reply(hang_up=True)])
+def test_no_request_is_repeated_unnoticed(server: SearchServer, fault: Reply) -> None:
+    server.faults = [fault] * 9
+    failed = failure(google(server).search("a cat", 5))
+    assert failed.requests == len(server.seen) == 3
+
+
+def test_a_redirect_does_not_get_the_key(server: SearchServer) -> None:
+    server.faults = [Reply(302, "", {"Location": f"{server.base_url}elsewhere"})]
+    assert failure(google(server).search("a cat", 5)).reason == "misconfigured"
+    assert [seen.path for seen in server.seen] == ["/customsearch/v1"]
+
+
 def test_incomplete_items_are_hits_or_unreadable(server: SearchServer) -> None:
     items = [
         {"link": "http://images.example.org/a.jpg"},
@@ -153,7 +187,7 @@ def test_the_key_is_neither_in_logs_nor_in_failures(
         outcomes.append(google(server).search("x" * 3000, 5))
     assert "customsearch/v1" in caplog.text
     assert all(seen.headers["X-Goog-Api-Key"] == API_KEY for seen in server.seen)
-    assert server.seen[-1].headers["X-HTTP-Method-Override"] == "GET"
+    assert server.seen[-1].headers["x-http-method-override"] == "GET"
     for words in ("AIza", "eyes"):
         assert words not in caplog.text + json.dumps([s.model_dump(mode="json") for s in outcomes])
 

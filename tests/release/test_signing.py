@@ -241,6 +241,32 @@ def test_build_sign_and_verify_commands_with_a_signing_key(
     assert faults(tmp_path / "next", PUBLIC) == []
 
 
+def test_a_newer_release_that_is_known_is_named(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LOUPE_SIGNING_KEY_FILE", str(key_file(tmp_path)))
+    monkeypatch.setenv("LOUPE_HOME", str(tmp_path / "world"))
+    older, newer = tmp_path / "older", tmp_path / "kept/newer"
+    for folder, version in ((older, "1.0.0"), (newer, "1.0.1")):
+        loupe_release("build", DATASET, "--version", version, "--out", folder)
+    by_store = loupe_release("verify", older, "--public-key", PUBLIC)
+    assert (by_store.exit_code, f"1.0.1 in {newer} is newer" in by_store.stdout) == (0, True)
+
+    monkeypatch.setenv("LOUPE_HOME", str(tmp_path / "elsewhere"))
+    asked = ("verify", older, "--newest", "--public-key", PUBLIC, "--json")
+    assert loupe_release(*asked).exit_code == 0
+    beside = tmp_path / "beside"
+    shutil.copytree(newer, beside)
+    found = loupe_release(*asked)
+    assert found.exit_code == 1
+    assert [one["fault"] for one in json.loads(found.stdout)["problems"]] == ["not_newest"]
+    assert json.loads(found.stdout)["newer"]["version"] == "1.0.1"
+    assert loupe_release("verify", beside, "--newest").exit_code == 0
+    write_signature(beside, OTHER.sign(read_manifest(beside).id))  # a stranger's
+    assert loupe_release(*asked).exit_code == 0
+    assert loupe_release("verify", older, "--newest").exit_code == 1
+
+
 def test_a_repeated_build_signs_the_existing_release(
     world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -78,6 +78,28 @@ def test_start_status_restart_crash_and_stop(
     assert blob_server.blob_server_url(settings.home) is None
 
 
+def test_a_server_that_hangs_is_reported_and_started_again(settings: Settings) -> None:
+    start_images(settings)
+    service = running(settings.home, blob_server.NAME)
+    assert service is not None
+    os.kill(service.pid, signal.SIGSTOP)
+    (report,) = [one for one in survey(settings.home) if not one.is_healthy]
+    assert (report.name, report.state, report.answers) == (
+        blob_server.NAME,
+        ServiceState.RUNNING,
+        False,
+    )
+    steps: list[str] = []
+    bring_up(settings, [Component.BLOBS], settings.home, steps.append, patience_seconds=1)
+    ended = f"does not answer for 1 s; ending it (pid {service.pid}) to start it again"
+    assert steps == [f"blob-server: {ended}", "blob-server: starting"]
+    assert not psutil.pid_exists(service.pid)
+    again = running(settings.home, blob_server.NAME)
+    assert again is not None
+    assert again.pid != service.pid
+    assert again.answers
+
+
 def test_the_watcher_runs_before_a_store_exists(settings: Settings) -> None:
     steps: list[str] = []
     bring_up(settings, [Component.WATCHER], settings.home, steps.append)

@@ -12,10 +12,11 @@ from contextlib import contextmanager
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 import httpx
 import pytest
+from pydantic import SecretStr
 
 from db.reviews import annotator_named
 from db.store import Store
@@ -352,6 +353,84 @@ def test_an_answer_cannot_be_moved_to_another_workspace_or_annotator(
     assert workspace_content(workplace.server, kept, foreign) == before
 
 
+def tab_with(operator: str, value: str, project: int) -> dict[str, Any]:
+    """Return a tab with a filter of the tasks' text."""
+    column = {"filter": "filter:tasks:data.text", "type": "String"}
+    items = [{**column, "operator": operator, "value": value}]
+    filters = {"conjunction": "and", "items": items}
+    return {"project": project, "data": {"title": "mine", "filters": filters}}
+
+
+def test_an_annotator_cannot_filter_with_a_regular_expression(workplace: Workplace) -> None:
+    own, server = workplace.own, workplace.server
+    slow = tab_with("regex", "(x+x+)+y", own.project)
+    filters = {"filters": slow["data"]["filters"]}
+    query, project = json.dumps(filters), str(own.project)
+    kept = load_workspaces(server.home)[workplace.anna.pseudonym].token.get_secret_value()
+    with program(server, kept) as service_account:  # saved by somebody who may
+        saved = service_account.post("/api/dm/views/", json=slow).raise_for_status().json()["id"]
+    with program(server, workplace.anna.token.get_secret_value()) as anna:
+        mine = {"project": project}
+        action = {"project": project, "id": "next_task"}
+        following = f"/api/projects/{project}/next"
+        answers = [
+            anna.post("/api/dm/views/", json=slow),
+            anna.patch(f"/api/dm/views/{own.view}/", json=slow),
+            anna.put(f"/api/dm/views/{own.view}/", json=slow),
+            anna.get("/api/tasks/", params={**mine, "query": query}),
+            anna.get("/api/tasks/", params={**mine, "query": quote(query)}),
+            anna.request("GET", "/api/tasks/", params=mine, json=filters),
+            anna.get("/api/tasks/", params={**mine, "view": saved}),
+            anna.post("/api/dm/actions/", params=action, json=filters),
+            anna.post("/api/dm/actions/", params={**action, "query": query}, json={}),
+            anna.post("/api/dm/actions/", params={**action, "view": saved}, json={}),
+            anna.get(following, params={"query": query}),
+            anna.get(following, params={"view": saved}),
+        ]
+        assert [answer.status_code for answer in answers] == [403] * len(answers)
+        assert "a filter must use one of" in answers[0].json()["detail"]
+
+        def listed(**how: str) -> int:
+            answer = anna.get("/api/tasks/", params={**mine, **how}).raise_for_status()
+            return int(answer.json()["total"])
+
+        for expected, value in ((1, SECRET[:5]), (0, "100%25")):
+            fast = tab_with("contains", value, own.project)
+            query = json.dumps({"filters": fast["data"]["filters"]})
+            assert listed(query=query) == listed(query=quote(query)) == expected
+        fast = tab_with("contains", SECRET[:5], own.project)
+        anna.patch(f"/api/dm/views/{saved}/", json=fast).raise_for_status()
+        assert listed(view=saved) == 1
+
+
+def test_a_foreign_page_cannot_change_anything(workplace: Workplace) -> None:
+    path = f"/api/annotations/{workplace.own.annotation}/"
+    with browser(workplace.server, workplace.anna) as anna:
+        own = anna.headers.pop("Referer")
+        for headers in ({}, {"Origin": "http://attacker.example"}, {"Origin": "null"}):
+            for method in ("POST", "PUT", "PATCH", "DELETE"):
+                answer = anna.request(method, path, json={"lead_time": 1}, headers=headers)
+                assert (answer.status_code, "does not come from" in answer.text) == (403, True)
+        anna.patch(path, json={"lead_time": 1}, headers={"Referer": own}).raise_for_status()
+        origin = {"Origin": workplace.server.url}
+        anna.patch(path, json={"lead_time": 1}, headers=origin).raise_for_status()
+
+
+def test_failed_logins_of_an_account_slow_down_only_its_next_ones(workplace: Workplace) -> None:
+    url, wrong = workplace.server.url, SecretStr("guessed")
+    with httpx.Client(base_url=url, trust_env=False, timeout=60) as client:
+        for _ in range(8):
+            with pytest.raises(ServiceError, match="does not accept the password"):
+                log_in(client, "stranger@localhost", wrong)
+        form = {"email": "stranger@localhost", "password": "guessed"}
+        form["csrfmiddlewaretoken"] = client.cookies["csrftoken"]
+        refused = client.post("/user/login/", data=form, headers={"Origin": url})
+        assert refused.status_code == 429
+        assert int(refused.headers["Retry-After"]) >= 1
+    with browser(workplace.server, workplace.ben) as ben:
+        assert ben.get("/api/current-user/whoami").is_success
+
+
 def test_an_unreadable_answer_is_refused_with_a_reason(
     workplace: Workplace,
 ) -> None:
@@ -392,8 +471,9 @@ def test_adding_a_person_again_keeps_the_work_and_replaces_the_secrets(
     assert [one["id"] for one in found] == [project.json()["id"]]
     with pytest.raises(ServiceError, match="does not accept the password"):
         new_token(label_studio.url, dora.email, dora.password)
-    with (
-        pytest.raises(httpx.HTTPStatusError),
-        program(label_studio, before.token.get_secret_value()),
-    ):
-        pass
+    for earlier in (before.token, dora.token):  # of the service, and one that Dora made
+        with (
+            pytest.raises(httpx.HTTPStatusError),
+            program(label_studio, earlier.get_secret_value()),
+        ):
+            pass

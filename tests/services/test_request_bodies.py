@@ -1,7 +1,10 @@
-"""Request bodies that the desk server accepts: one JSON object, the same for all parsers."""
+"""Bodies and queries that the desk server accepts: one JSON object, the same for all parsers."""
 
 import json
+from collections.abc import Callable, Iterator
 from itertools import product
+from typing import Any
+from urllib.parse import quote, unquote
 
 import pytest
 
@@ -9,7 +12,9 @@ from services.desk_server.loupe_desk.body import (
     MOST_BYTES,
     MOST_LEVELS,
     BodyRefusedError,
+    check_filters,
     read_body,
+    read_query,
     written,
 )
 
@@ -104,3 +109,63 @@ def test_forbidden_field_names_are_refused_in_every_charset() -> None:
         for one in (body, hidden):
             with pytest.raises(BodyRefusedError):
                 read_body(JSON, one, FIELDS)
+
+
+def condition(column: str = "filter:tasks:data.text", operator: str = "contains") -> dict[str, Any]:
+    return {"filter": column, "operator": operator, "type": "String", "value": "(a+)+$"}
+
+
+SLOW_FILTERS: tuple[dict[str, Any], ...] = (
+    condition(operator="regex"),
+    condition(operator="iregex"),
+    condition("filter:tasks:data.text__regex", "equal"),
+    condition("filter:tasks:data.text__iregex", "not_equal"),
+    condition("filter:tasks:data.data.regex", "equal"),
+    condition("filter:tasks:-data.data.regex", "equal"),
+    condition("tasks:data.text"),
+    {**condition(), "child_filter": condition(operator="regex")},
+    {**condition(), "child_filter": {**condition(), "child_filter": condition(operator="regex")}},
+)
+
+
+def forms(item: Any) -> Iterator[Callable[[], Any]]:
+    """Yield functions that read a filter as the gate does, for each way to send it."""
+    filters = {"conjunction": "and", "items": [condition(), item]}
+    action = {"project": 1, "filters": filters}
+    tab = {"project": 1, "data": {"title": "mine", "filters": filters}}
+    query = json.dumps({"filters": filters})
+    fields = ("project", "filters", "data")
+    yield lambda: read_body(JSON, json.dumps(action).encode(), fields)
+    yield lambda: read_body(JSON, json.dumps(tab).encode(), fields)
+    yield lambda: read_query(query)
+    yield lambda: read_query(quote(query))
+    yield lambda: read_query(json.dumps({"filters": filters, "x": 1}))
+
+
+@pytest.mark.parametrize("item", SLOW_FILTERS, ids=json.dumps)
+def test_a_filter_with_a_regular_expression_is_refused_in_every_form(item: dict[str, Any]) -> None:
+    for read in forms(item):
+        with pytest.raises(BodyRefusedError, match="a filter must"):
+            read()
+
+
+def test_filters_of_bounded_cost_are_passed_on_unchanged() -> None:
+    item = {**condition(), "value": "100%25 ✓", "child_filter": condition("filter:tasks:id", "in")}
+    for read in forms(item):
+        read()
+    sent = {"filters": {"conjunction": "or", "items": [item]}, "ordering": ["tasks:id"]}
+    assert json.loads(unquote(read_query(quote(json.dumps(sent))))) == sent
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["", "[]", "{", '{"filters": [], "filters": []}', '{"filters": "regex"}', '{"filters": []}'],
+)
+def test_a_query_that_can_be_read_in_two_ways_is_refused(query: str) -> None:
+    with pytest.raises(BodyRefusedError):
+        read_query(query)
+
+
+def test_there_are_few_filters() -> None:
+    with pytest.raises(BodyRefusedError, match="at most 20"):
+        check_filters({"conjunction": "or", "items": [condition()] * 21})

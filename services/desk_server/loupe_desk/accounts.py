@@ -19,7 +19,7 @@ Record = dict[str, Any]
 
 
 def make(people: list[Record]) -> list[Record]:
-    """Create or repair the workspaces of `people`; a service's earlier tokens are revoked."""
+    """Create or repair the workspaces of `people`; all earlier tokens of both are revoked."""
     from django.db import transaction
 
     with transaction.atomic():
@@ -52,6 +52,7 @@ def _make_workspace(person: Record) -> Record:
     )
     user = _ensure_user(person["email"], person["name"], person["password"])
     for member in (service, user):
+        _revoke_tokens(member)
         _settle(member, organization)
     return {**_described(user), "token": _new_token(service)}
 
@@ -79,13 +80,18 @@ def _settle(user: Any, organization: Any) -> None:
     user.save(update_fields=["active_organization"])
 
 
-def _new_token(user: Any) -> str:
-    """Return a new personal access token; earlier tokens of the user are revoked."""
-    from jwt_auth.models import LSAPIToken
+def _revoke_tokens(user: Any) -> None:
+    """End all tokens that the user made; Django itself ends sessions with another password."""
     from rest_framework_simplejwt.token_blacklist.models import BlacklistedToken, OutstandingToken
 
     for token in OutstandingToken.objects.filter(user=user):
         BlacklistedToken.objects.get_or_create(token=token)
+    user.reset_token()
+
+
+def _new_token(user: Any) -> str:
+    from jwt_auth.models import LSAPIToken
+
     return str(LSAPIToken.for_user(user).get_full_jwt())
 
 

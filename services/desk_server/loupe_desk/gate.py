@@ -8,15 +8,29 @@ Label Studio allows. All other members can use only the pages and requests that 
 only with ids of objects in that organization. Anything that is not listed is refused, so that a new
 version of Label Studio does not allow more. The community edition assumes a single organization: it
 does not check roles and, in places, the owner of an object.
+
+For everybody, requests that change something must come from Label Studio's own pages or from a
+program, and failed logins slow down the next ones.
 """
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+from django.conf import settings
 from django.contrib.auth.views import redirect_to_login
 from django.http import HttpRequest, HttpResponse, JsonResponse
 
-from loupe_desk.body import BodyRefusedError, media_type, read_body, written
+from loupe_desk.body import (
+    BodyRefusedError,
+    check_filter,
+    media_type,
+    read_body,
+    read_query,
+    written,
+)
+from loupe_desk.logins import LoginBrake
+from loupe_desk.origin import READING, is_foreign
 
 
 class Pass(NamedTuple):
@@ -98,7 +112,8 @@ WITHOUT_LOGIN: Mapping[str, Pass] = {
     "core.views.serve_file": Pass(),
     "django.views.generic.base.RedirectView": Pass(),  # the icon of the page
 }
-_FORMS = ("user-login", "logout")
+_LOGIN = "user-login"
+_FORMS = (_LOGIN, "logout")
 _ACTIONS = ("next_task",)
 # Headers that have no effect here, and must not have one in a newer version.
 _REFUSED_HEADERS = ("HTTP_CONTENT_ENCODING", "HTTP_X_HTTP_METHOD_OVERRIDE")
@@ -117,20 +132,31 @@ _NUMBERS = {
 class WorkspaceGate:
     """Django middleware that refuses requests without a pass: status 403, or 401 without a login.
 
-    A page requested without a login is redirected to the login page.
+    A page requested without a login is redirected to the login page. A login after many failures
+    gets the status 429.
     """
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self._get_response = get_response
+        self._brake = LoginBrake()
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         """Return the response; most checks need the route, and follow in `process_view`."""
-        return self._get_response(request)
+        answer = self._get_response(request)
+        if _is_login(request) and request.user.is_authenticated:
+            self._brake.succeed(request.user.email, request.META["REMOTE_ADDR"])
+        return answer
 
     def process_view(
         self, request: HttpRequest, _view: object, _arguments: object, numbers: dict[str, Any]
     ) -> HttpResponse | None:
         """Return a refusal, or None to continue; called when the user and the route are known."""
+        if request.method not in READING and _is_foreign(request):
+            return _refusal("This request does not come from a page of this Label Studio.")
+        if _is_login(request):
+            account, address = request.POST.get("email", ""), request.META["REMOTE_ADDR"]
+            if wait := self._brake.begin(account, address):
+                return _too_many_logins(wait)
         if not request.user.is_authenticated:
             return None if _has_pass(request, WITHOUT_LOGIN) else _refuse_stranger(request)
         if not only_labels(request.user):
@@ -144,6 +170,23 @@ class WorkspaceGate:
 
 def _refusal(detail: str) -> HttpResponse:
     return JsonResponse({"detail": detail}, status=403)
+
+
+def _is_login(request: HttpRequest) -> bool:
+    is_form = request.resolver_match is not None and request.resolver_match.view_name == _LOGIN
+    return is_form and request.method == "POST"
+
+
+def _too_many_logins(wait_seconds: float) -> HttpResponse:
+    seconds = math.ceil(wait_seconds)
+    said = f"Too many failed logins of this account: try again in {seconds} s."
+    headers = {"Retry-After": str(seconds)}
+    return HttpResponse(said, "text/plain; charset=utf-8", 429, headers=headers)
+
+
+def _is_foreign(request: HttpRequest) -> bool:
+    own = {f"{request.scheme}://{request.get_host()}", *settings.CSRF_TRUSTED_ORIGINS}
+    return is_foreign(request.headers, own, logged_in=request.user.is_authenticated)
 
 
 def only_labels(user: Any) -> bool:
@@ -181,6 +224,7 @@ def _is_allowed(request: HttpRequest, path_numbers: Mapping[str, Any]) -> bool:
         request.META.get("CONTENT_TYPE", ""), request.body, (*fields, *_WITH_EVERYTHING)
     )
     _hand_on(request, {name: value for name, value in body.items() if name in fields})
+    _hand_on_query(request)
     sources = [path_numbers.items(), body.items()]
     sources += [[(name, one) for one in found] for name, found in request.GET.lists()]
     mentioned = [
@@ -189,9 +233,13 @@ def _is_allowed(request: HttpRequest, path_numbers: Mapping[str, Any]) -> bool:
         for name, number in source
         if name in _NUMBERS and number not in (None, 0, "", "0")  # the page sends 0 for none
     ]
+    shown = [number for kind, number in mentioned if kind == "view"]
     if given.kind:
         mentioned.append((given.kind, path_numbers["pk"]))
-    return all(_is_at_home(request.user, kind, number) for kind, number in mentioned)
+    if not all(_is_at_home(request.user, kind, number) for kind, number in mentioned):
+        return False
+    _check_saved_filters(shown)
+    return True
 
 
 def _hand_on(request: HttpRequest, body: Mapping[str, Any]) -> None:
@@ -201,6 +249,27 @@ def _hand_on(request: HttpRequest, body: Mapping[str, Any]) -> None:
     request._body = written(body)
     request.META["CONTENT_LENGTH"] = str(len(request._body))
     request.META["CONTENT_TYPE"] = "application/json"
+
+
+def _hand_on_query(request: HttpRequest) -> None:
+    """Replace the query for tasks with what was read."""
+    given = request.GET.getlist("query")
+    if not given:
+        return
+    if len(given) > 1:
+        raise BodyRefusedError("an address must have one query")
+    read = request.GET.copy()
+    read["query"] = read_query(given[0])
+    request.GET = read
+    request.META["QUERY_STRING"] = read.urlencode()
+
+
+def _check_saved_filters(views: list[Any]) -> None:
+    """Check the filters of tabs that were saved by others, or before they were checked."""
+    from data_manager.models import Filter
+
+    for one in Filter.objects.filter(filter_groups__view__in=[int(view) for view in views]):
+        check_filter(one.column, one.operator)
 
 
 def _owns_workspace(user: Any) -> bool:

@@ -1,4 +1,4 @@
-"""Label Studio's pages for annotators: their work first, without buttons that the gate refuses.
+"""Label Studio's pages: tickets for images, and annotators' work without refused buttons.
 
 The community edition has no roles and shows every button to everyone. Hiding them is only a
 convenience that depends on element names, which a new version may change. The gate is what
@@ -6,7 +6,9 @@ protects.
 """
 
 import json
+import os
 import re
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,17 +17,22 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 
 from loupe_desk.gate import only_labels
+from loupe_desk.tickets import MANAGER, end_of_ticket, ticket, with_tickets
 
 _FOLDER = Path(__file__).parent
 _HEAD = b"<style>%b</style><script>%b</script></head>" % tuple(
     (_FOLDER / f"annotators.{kind}").read_bytes() for kind in ("css", "js")
 )
+_KEY = os.environ["LOUPE_DESK_KEY"]
 _MARKER = "loupe-queue:"  # as in `annotate/backend.py`
 _PROJECT_PAGE = re.compile(r"/projects/(\d+)(/data)?/?")
 
 
 class LabellingView:
-    """Django middleware that leads annotators to their work and hides everything else."""
+    """Django middleware that leads annotators to their work and hides everything else.
+
+    Everybody who looks at tasks gets tickets for their images.
+    """
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self._get_response = get_response
@@ -33,6 +40,8 @@ class LabellingView:
     def __call__(self, request: HttpRequest) -> HttpResponse:
         """Return the response; annotators' pages are reduced, and start with their work."""
         answer = self._get_response(request)
+        if _takes_tickets(request, answer):
+            answer.content = with_tickets(answer.content, _ticket_of(request.user))
         is_page = answer.get("Content-Type", "").startswith("text/html") and not answer.streaming
         if not (is_page or _is_project(request, answer)) or not only_labels(request.user):
             return answer
@@ -44,6 +53,22 @@ class LabellingView:
             return redirect(place)
         answer.content = answer.content.replace(b"</head>", _HEAD, 1)
         return answer
+
+
+def _takes_tickets(request: HttpRequest, answer: HttpResponse) -> bool:
+    """Tell whether the answer may have addresses of images for somebody who looks at them.
+
+    Loupe itself, as a manager with a token, reads what people wrote, which must stay unchanged.
+    """
+    is_json = answer.get("Content-Type", "").startswith("application/json")
+    if not is_json or answer.streaming or not request.user.is_authenticated:
+        return False
+    return only_labels(request.user) or "Authorization" not in request.headers
+
+
+def _ticket_of(user: Any) -> str:
+    reader = user.pk if only_labels(user) else MANAGER
+    return ticket(_KEY, reader, end_of_ticket(time.time()))
 
 
 def _first_screen(request: HttpRequest) -> str | None:
