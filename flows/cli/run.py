@@ -106,7 +106,7 @@ def _check(flow: str, config: Path | None, profile: str | None) -> Answer:
 
     own, pipeline, chosen = settings(), _pipeline(flow), chosen_profile(profile)
     build = load_build(config, pipeline.form) if config else pipeline.demonstrate(own.home)
-    findings = check_build(own, build, chosen, pipeline.models(build, chosen))
+    findings = check_build(own, pipeline, build, chosen)
     failed = any(one.verdict is not Verdict.OK for one in findings)
     return Answer(findings, finding_lines(findings), failed)
 

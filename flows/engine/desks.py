@@ -13,7 +13,7 @@ from db.store import Store
 from models.profiles.settings import Settings
 from schemas.errors import ServiceError
 from services.credentials import load_workspaces, workspaces_path
-from services.label_studio import label_studio_access, label_studio_name
+from services.label_studio import has_label_studio, label_studio_access, label_studio_name
 from services.process import LOOPBACK
 
 
@@ -31,6 +31,11 @@ def open_desks(settings: Settings, store: Store) -> Callable[[str], LabelStudioD
         return opened[assignee]
 
     return desk_of
+
+
+def desks_in_use(settings: Settings, store: Store) -> Callable[[str], LabelStudioDesk] | None:
+    """Return `open_desks`, or None if Label Studio does not run."""
+    return open_desks(settings, store) if has_label_studio(settings) else None
 
 
 def images_url(settings: Settings) -> str:

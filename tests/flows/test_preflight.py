@@ -46,10 +46,13 @@ class Project:
             "base_url": server.base_url,
         }
         self.prompt = "rewrite_description"
+        self.gate = "auto"
 
     def run(self, *options: str) -> Finished:
         """Run `loupe run` with these files."""
-        config = write_toml(self.folder / "build.toml", {"sources": [self.source]})
+        config = write_toml(
+            self.folder / "build.toml", {"gate": self.gate, "sources": [self.source]}
+        )
         rewrite = {"prompt": self.prompt, "models": [self.model]}
         values = {"description": "d", "rewrite": rewrite}
         profile = write_toml(self.folder / "profile.toml", values)
@@ -78,6 +81,30 @@ def test_a_valid_build_passes_the_checks(project: Project, server: CountingServe
     assert checked.exit_code == 0, checked.err
     assert "model counting@1" in checked.out
     assert server.ledger.summary()["total"] == 0
+
+
+def test_a_build_that_asks_people_without_a_desk_says_so_first_and_waits(
+    project: Project, server: CountingServer
+) -> None:
+    project.gate = "required"
+    checked = project.run("--check", "--json")
+    assert checked.exit_code == 1
+    (people,) = [one for one in checked.json if one["verdict"] != "ok"]
+    assert "Label Studio is not running" in people["detail"]
+    refused = project.run("--wait")
+    assert refused.exit_code == 2
+    assert people["detail"] in refused.err
+    assert server.ledger.summary()["total"] == 0
+
+    waits = project.run("--json")
+    assert waits.exit_code == 0, waits.err
+    assert waits.err.index(people["detail"]) < waits.err.index("rewrite counting")
+    assert waits.json["waiting"] > 0
+    assert waits.json["release"] is None
+    paid = server.ledger.summary()["total"]
+    project.gate = "auto"
+    assert project.run("--json").json["release"]
+    assert server.ledger.summary()["total"] == paid
 
 
 def test_a_folder_without_any_of_the_images_is_named_before_they_are_imported(
@@ -167,7 +194,7 @@ def test_doctor_checks_the_profile_that_is_named(
 
 def test_videos_that_are_not_there_are_named(loupe: Loupe, tmp_path: Path) -> None:
     source = {"name": "street", "videos": "clips/*.mp4", "licence": "CC0-1.0"}
-    build = {"descriptions_gate": "required", "drawn": True, "sources": [source]}
+    build = {"gate": "auto", "descriptions_gate": "required", "drawn": True, "sources": [source]}
     config = write_toml(tmp_path / "build.toml", build)
     checked = loupe("run", "build-ufine6926", "--config", config, "--check")
     assert checked.exit_code == 1

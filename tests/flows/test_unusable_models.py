@@ -38,7 +38,7 @@ class Hosted:
 
     def run(self, model: Mapping[str, Any] | None = None, **build: Any) -> Finished:
         """Run `loupe run build-ufine3c` with other settings of the model or the build."""
-        values = {"dataset": "people", **build, "sources": [self.source]}
+        values = {"dataset": "people", "gate": "auto", **build, "sources": [self.source]}
         config = write_toml(self.folder / "build.toml", values)
         spec = {
             "provider": "openai",
