@@ -6,8 +6,16 @@ from dataclasses import dataclass
 from math import ceil
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
+from annotate.queues import dropped_by_gates
 from db.entities import AgentRef, NewEntity, StoredEntity, WorkResult, new_entity
-from db.quarantine import JUDGING_STAGES, quarantined, unused_answers, used_answers
+from db.quarantine import (
+    DROPPED,
+    JUDGING_STAGES,
+    dropped_share,
+    quarantined,
+    unused_answers,
+    used_answers,
+)
 from db.store import Store
 from db.work import Pending
 from flows.answers import UnusableAnswerError, check_own_words, refused_answer
@@ -204,7 +212,7 @@ def run_llm_step(model: DatasetModel, step: LLMStep[Any, SubjectT, ValueT]) -> S
         )
     else:
         report = run_stream(model.context, stage, step.inputs, work, total=len(step.inputs))
-    report.asks_model = True
+    report.asked_model = str(model.spec.ref)
     require_answers(model.spec.ref, report)
     return report
 
@@ -419,21 +427,27 @@ def refuse_unusable_models(
         ModelError: a larger share is; the message gives the reasons with two examples.
     """
     for report in reports:
-        if not report.asks_model:
+        if not report.asked_model:
             continue
         unused = unused_answers(store, dataset, report.plan_id)
-        if not (lost := sum(one.answers for one in unused)):
-            continue
+        used = used_answers(store, dataset, report.plan_id)
+        dropped, share = dropped_share(store, dataset, report.plan_id)
+        dropped = min(dropped, ceil(share * used))  # an answer may have several results
         failed = sum(one.answers for one in unused if one.stage not in JUDGING_STAGES)
-        asked = failed + used_answers(store, dataset, report.plan_id)
-        if lost / asked <= most:
+        lost, asked = sum(one.answers for one in unused) + dropped, failed + used
+        if lost <= most * asked:
             continue
-        worst = max(unused, key=lambda one: one.answers)
-        found = quarantined(store, dataset, worst.reason, stage=worst.stage, limit=2)
+        worst = max(unused, key=lambda one: one.answers, default=None)
+        if worst is None or dropped > worst.answers:
+            reason, answers = DROPPED, dropped
+            found = iter(dropped_by_gates(store, dataset, 2, report.plan_id))
+        else:
+            reason, answers = worst.reason, worst.answers
+            found = quarantined(store, dataset, reason, stage=worst.stage, limit=2)
         shown = "; ".join(f"{number}. {_example(one)}" for number, one in enumerate(found, start=1))
         raise ModelError(
-            f"{lost:,} of {asked:,} answers of {worst.model} cannot be used, most of them "
-            f"({worst.answers:,}) as {worst.reason}: {shown.rstrip('.')}. Nothing was released. "
+            f"{lost:,} of {asked:,} answers of {report.asked_model} cannot be used, most of them "
+            f"({answers:,}) as {reason}: {shown.rstrip('.')}. Nothing was released. "
             f"Change the model or its prompt, or allow a larger share (max_unusable_share in the "
             f"build file); all are listed by: loupe quarantine {dataset}"
         )
@@ -441,6 +455,7 @@ def refuse_unusable_models(
 
 def _example(rejection: Rejection) -> str:
     """Return what is wrong, and what the model wrote."""
-    written = rejection.context.get("rewrite") or rejection.context.get("answer") or ""
+    texts = (rejection.context.get(key) for key in ("rewrite", "text", "answer"))
+    written = next(filter(None, texts), "")
     said = f" It answered: {str(written)[:_EXAMPLE_CHARACTERS]!r}" if written else ""
     return f"{rejection.detail}{said}"

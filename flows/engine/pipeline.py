@@ -29,6 +29,7 @@ from annotate.queues import (
     reopen_for_people,
 )
 from db.calls import cost_rows
+from db.quarantine import dropped_counts
 from db.reviews import active_annotators
 from db.store import Store, is_there
 from flows.engine.context import BuildReport, BuildT, PipelineStep, RunContext, RunT
@@ -447,6 +448,12 @@ def review(
     """
     reopen(context, queue)
     apply_policy(context.store, queue)
+    for one in dropped_counts(context.store, queue.dataset):
+        if queue.name == f"{one.dataset}-{one.stage}":
+            context.progress.say(
+                f"queue {queue.name}: {one.inputs:,} dropped as {one.reason}, as nobody looks "
+                f"(policy {queue.policy}); see them with: loupe quarantine {queue.dataset}"
+            )
     waiting = count_proposed(context.store, queue)
     if not waiting:
         return 0, {}
