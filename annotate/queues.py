@@ -21,8 +21,7 @@ from db.entities import (
     pages,
     parents_of,
 )
-from db.quarantine import DROPPED, dropped_items
-from db.reviews import GATE_PREFIX, count_states, count_tasks
+from db.reviews import DROPPED, GATE_PREFIX, count_states, count_tasks, dropped_items
 from db.store import Store
 from schemas import proposals
 from schemas.base import Record, digest_of

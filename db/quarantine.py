@@ -6,14 +6,12 @@ from uuid import uuid4
 
 from sqlalchemy import Connection, and_, delete, func, select, update
 
-from db.reviews import GATE_PREFIX
+from db.reviews import DROPPED, GATE_PREFIX, of_dropped
 from db.store import Store, reads, writes
 from db.tables import (
-    IS_LAST,
     Activity,
     Agent,
     Association,
-    Decision,
     Derivation,
     Entity,
     ModelCall,
@@ -99,52 +97,17 @@ def quarantined(
             yield Rejection.model_validate_json(text or "{}")
 
 
-DROPPED = "suspect"
-"""The reason of items that a gate rejected on its own, as a check speaks against them."""
-
-
 @reads
 def dropped_counts(connection: Connection, dataset: str | None = None) -> list[QuarantineCount]:
     """Count the items that gates rejected although nobody looked, by dataset and gate."""
     by_gate = Entity.dataset, Agent.name
-    query = _of_dropped(select(*by_gate, func.count())).group_by(*by_gate).order_by(*by_gate)
+    query = of_dropped(select(*by_gate, func.count())).group_by(*by_gate).order_by(*by_gate)
     if dataset is not None:
         query = query.where(Entity.dataset == dataset)
     return [
         QuarantineCount(of, name.removeprefix(f"{GATE_PREFIX}{of}-"), DROPPED, items)
         for of, name, items in connection.execute(query)
     ]
-
-
-@reads
-def dropped_items(
-    connection: Connection, dataset: str, limit: int | None = None, plan_id: int | None = None
-) -> list[tuple[str, str, str]]:
-    """Return the id, gate and reason of items that gates rejected although nobody looked."""
-    columns = Entity.id, Agent.name, Decision.reason
-    query = _of_dropped(select(*columns)).where(Entity.dataset == dataset)
-    if plan_id is not None:
-        query = query.join(Activity, Activity.id == Entity.activity_id)
-        query = query.where(Activity.plan_id == plan_id)
-    rows = connection.execute(query.order_by(Entity.seq).limit(limit))
-    prefix = f"{GATE_PREFIX}{dataset}-"
-    return [(id_, name.removeprefix(prefix), reason) for id_, name, reason in rows]
-
-
-def _of_dropped(query: Any) -> Any:
-    """Restrict a query of entities, decisions and agents to what gates rejected on their own."""
-    return (
-        query.select_from(Entity)
-        .join(Decision, Decision.entity_id == Entity.id)
-        .join(Agent, Agent.id == Decision.agent_id)
-        .where(
-            Entity.state == "rejected",
-            Decision.verdict == "reject",
-            Agent.kind == "software",
-            Agent.name.startswith(GATE_PREFIX),
-            IS_LAST,
-        )
-    )
 
 
 class UnusedAnswers(NamedTuple):
@@ -229,7 +192,7 @@ def dropped_share(connection: Connection, dataset: str, plan_id: int) -> tuple[i
         .join(Activity, Activity.id == Entity.activity_id)
         .where(*of_plan)
     )
-    dropped = _of_dropped(select(func.count(Entity.id))).join(
+    dropped = of_dropped(select(func.count(Entity.id))).join(
         Activity, Activity.id == Entity.activity_id
     )
     lost = connection.execute(dropped.where(*of_plan)).scalar_one()

@@ -86,12 +86,12 @@ def quarantine(
     """
     from annotate.queues import dropped_by_gates
     from db.quarantine import (
-        DROPPED,
         dropped_counts,
         imported_for,
         quarantine_counts,
         quarantined,
     )
+    from db.reviews import DROPPED
 
     with opened_store() as store:
         if retry and (dataset is None or reason is None):
@@ -118,7 +118,8 @@ def quarantine(
 
 
 def _retried(store: "Store", datasets: Sequence[str], reason: str) -> Answer:
-    from db.quarantine import DROPPED, put_back, quarantine_counts
+    from db.quarantine import put_back, quarantine_counts
+    from db.reviews import DROPPED
 
     dataset = datasets[0]
     inputs = sum(put_back(store, name, reason) for name in datasets)

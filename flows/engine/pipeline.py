@@ -8,7 +8,7 @@ run stays at each gate until every item is decided.
 """
 
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
@@ -36,16 +36,15 @@ from flows.engine.context import BuildReport, BuildT, PipelineStep, RunContext, 
 from flows.engine.desks import desks_in_use, images_url
 from flows.engine.importing import correct_terms, refusal_of_terms
 from flows.engine.ledger import require_prices
-from flows.engine.model_step import refuse_unusable_models
 from flows.engine.releasing import release, release_signer
 from flows.engine.software import code_revision
+from flows.engine.unusable_models import refuse_unusable_models
 from models.profiles.loader import load_profile
 from models.profiles.settings import Settings
 from prompts.loader import load_prompt
-from release.model_use import DEMONSTRATION_CITATION
 from schemas.build import SourceSpec, VideoSourceSpec
 from schemas.errors import ConfigurationError, FormatError, LoupeError
-from schemas.profile import BuiltinDescriber, OpenAIChat, Profile
+from schemas.profile import OpenAIChat, Profile
 from schemas.taxonomy import Tier
 from schemas.validation import read_toml, validated
 from services.diagnosis import Finding, ModelSpec, Verdict, check_specs, lacking
@@ -60,8 +59,8 @@ _WHO_REVIEWS = (
     '"sample:0.1" (people decide a tenth of the items, and all that the checks doubt) or "auto" '
     "(nobody decides: no work; what the checks doubt is dropped, and the release says so)"
 )
-PEOPLE = "people"
-"""The subject of findings on the people that a build needs."""
+PEOPLE, SPLIT = "people", "split"
+"""Subjects of findings that do not stop a run: it is useful without them, and a warning says so."""
 
 
 def check_build(
@@ -74,19 +73,9 @@ def check_build(
         release_signer(settings)
     except ConfigurationError as error:
         findings.append(lacking("signing key", str(error), "loupe doctor"))
-    if any(isinstance(one, BuiltinDescriber) for one in models):
-        findings += [
-            lacking(
-                f"source {one.name}",
-                "the built-in describer can only describe drawn people, not photographs",
-                "choose a profile with a vision model, such as --profile hosted, or let people "
-                'describe (descriptions_gate = "required")',
-            )
-            for one in build.sources
-            if not (one.citation or "").startswith(DEMONSTRATION_CITATION)
-        ]
     return [
         *findings,
+        *spec.checks(build, profile),
         *_check_people(settings, spec, build),
         *_check_prompts(profile),
         *check_specs(models),
@@ -194,8 +183,8 @@ def _require_ready(
 ) -> None:
     """Stop a run that cannot finish, before anything is paid for.
 
-    If only people are missing, the run starts and ends at their gate, which a warning says; a run
-    that waits for them is stopped.
+    A run that lacks only people starts, and ends at their gate, which a warning says; if it is to
+    wait for them, it is stopped.
 
     A server that has already answered for this dataset may be unavailable: possibly no further
     answer is needed from it.
@@ -216,7 +205,8 @@ def _require_ready(
     gone = [
         one
         for one in wrong
-        if (one.subject == PEOPLE and not wait)
+        if one.subject == SPLIT
+        or (one.subject == PEOPLE and not wait)
         or (
             one.subject in {f"model {model.ref}" for model in servers}
             and one.subject[6:] in answered
@@ -322,6 +312,8 @@ class PipelineSpec(Generic[BuildT, RunT]):
         steps: the steps, gates and release, in order.
         version: returns the version that a build releases (the last if several).
         models: the models and services of a profile that a build needs.
+        checks: finds what makes a build impossible with a profile, besides missing files, terms,
+            people and models.
     """
 
     form: type[BuildT]
@@ -331,6 +323,7 @@ class PipelineSpec(Generic[BuildT, RunT]):
     steps: Sequence[PipelineStep[RunT]]
     version: Callable[[BuildT], str]
     models: Callable[[BuildT, Profile], Sequence[ModelSpec]] = lambda _build, _profile: ()
+    checks: Callable[[BuildT, Profile], Iterable[Finding]] = lambda _build, _profile: ()
 
 
 def load_build(path: Path, form: type[BuildT]) -> BuildT:

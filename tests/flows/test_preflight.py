@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from PIL import Image
 from sqlalchemy import select
 
 from db.store import Store
@@ -199,3 +200,69 @@ def test_videos_that_are_not_there_are_named(loupe: Loupe, tmp_path: Path) -> No
     checked = loupe("run", "build-ufine6926", "--config", config, "--check")
     assert checked.exit_code == 1
     assert "clips/*.mp4' names no files" in checked.out
+
+
+PHOTOS = {"name": "photos", "format": "image-list", "images": "town", "annotations": "town.txt"}
+DRAWN = {"task": "numerical calculation", "images": 12}
+SEEN = {"task": "scene", "source": "photos", "images": 4}
+IMPOSSIBLE: dict[str, tuple[str, str, dict[str, Any], tuple[str, ...]]] = {
+    "a photograph that the built-in captioner cannot see": (
+        "build-recos", "builtin", {"sources": [PHOTOS], "tasks": [DRAWN, SEEN]},
+        ("only drawn stills, not photographs",),
+    ),
+    "as many images as a caption is compared with": (
+        "build-recos", "builtin", {"tasks": [DRAWN | {"images": 10}]},
+        ("v0 would have 10 images", "compared with 10 others"),
+    ),
+    "more images than the source has": (
+        "build-recos", "hosted", {"sources": [PHOTOS], "tasks": [SEEN | {"images": 50}]},
+        ("v0 would have 3 images",),
+    ),
+    "the paper's temperature": (
+        "build-recos", "paper", {"tasks": [DRAWN]},
+        ("no caption would pass", "eta from about 0.99", "nearly even"),
+    ),
+    "sign texts that no built-in model writes": (
+        "build-recos", "builtin",
+        {"tasks": [{"task": "text translation", "images": 12, "further_pairs": 5}]},
+        ("further_pairs = 5 needs a model that writes texts",),
+    ),
+    "photographs that built-in models cannot tell apart": (
+        "build-ccd", "builtin", {"sources": [PHOTOS]}, ("only drawn stills, not photographs",),
+    ),
+    "a language that built-in models do not write": (
+        "build-ccd", "builtin", {"second_language": "zh", "sources": [PHOTOS]},
+        ("English only, not 'zh'",),
+    ),
+    "people that the built-in describer cannot see": (
+        "build-ufine6926", "builtin", {"sources": [{"name": "street", "videos": "a.avi"}]},
+        ("can only describe drawn people",),
+    ),
+    "one video for two splits": (
+        "build-ufine6926", "builtin",
+        {"descriptions_gate": "required", "sources": [{"name": "street", "videos": "a.avi"}]},
+        ("have one video", "from which the test set can come"),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", IMPOSSIBLE)
+def test_what_cannot_succeed_fails_the_check(loupe: Loupe, tmp_path: Path, case: str) -> None:
+    (tmp_path / "town").mkdir()
+    for name in ("a.jpg", "b.jpg", "c.jpg"):
+        Image.new("RGB", (32, 32)).save(tmp_path / "town" / name)
+    (tmp_path / "town.txt").write_text("a.jpg\nb.jpg\nc.jpg\n")
+    (tmp_path / "a.avi").write_bytes(b"a video")
+    flow, profile, values, said = IMPOSSIBLE[case]
+    if "sources" in values:
+        sources = [{**one, "licence": "CC0-1.0"} for one in values["sources"]]
+        values = {**values, "sources": sources}
+    config = write_toml(tmp_path / "build.toml", {"gate": "auto", **values})
+    checked = loupe("run", flow, "--config", config, "--profile", profile, "--check")
+    assert checked.exit_code == 1
+    assert all(part in checked.out for part in said), checked.out
+
+
+@pytest.mark.parametrize("flow", ["build-ufine3c", "build-ufine6926", "build-recos", "build-ccd"])
+def test_every_demonstration_passes_its_check(loupe: Loupe, flow: str) -> None:
+    assert loupe("run", flow, "--check").exit_code == 0

@@ -30,7 +30,7 @@ class Hosted:
         self.home = home
         self.server = server
         people = folder / "street"
-        annotations = write_people(
+        self.annotations = annotations = write_people(
             people, Granularity.FINE, identities=CAPTIONS, images=1, captions=1
         )
         self.source = {
@@ -157,7 +157,7 @@ def test_stored_answers_count_as_unusable_for_every_dataset_that_uses_them(
 
 
 def test_the_quarantine_of_a_dataset_lists_the_records_of_its_sources(hosted: Hosted) -> None:
-    file = Path(hosted.source["annotations"])
+    file = hosted.annotations
     rows = json.loads(file.read_text())
     rows[0]["file_path"] = "missing.jpg"
     file.write_text(json.dumps(rows))
