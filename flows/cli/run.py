@@ -67,7 +67,8 @@ def run(
         max_cost: Stop when model calls have cost this much.
         max_tokens: Stop when model calls have used this many tokens.
         wait: Wait for reviews instead of ending.
-        check: Only run the checks that start every run: files, terms, keys, servers and models.
+        check: Only run the checks that start every run: files, terms, people, keys, servers and
+            models. Exit code 1 if the build cannot succeed as it is.
         in_process: Run in this process, even if a Prefect server is running.
     """
     if check:
