@@ -16,7 +16,7 @@ unexport PYTHONDONTWRITEBYTECODE
 test soak: export OMP_NUM_THREADS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup environments demo test soak lint check up down bench measure lock clean
+.PHONY: help setup environments demo test soak lint check up down reference bench measure lock clean
 
 help:  ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -68,6 +68,9 @@ up: setup  ## Start Prefect, Label Studio and the image server
 
 down:  ## Stop them
 	$(BIN)/loupe down
+
+reference: setup  ## Write docs/commands.md from the commands
+	$(BIN)/python -m benchmarks.reference
 
 bench: setup  ## Measure speed and memory beside peers, as ratios
 	$(BIN)/python -m benchmarks

@@ -21,7 +21,7 @@ from db.entities import (
     pages,
     parents_of,
 )
-from db.reviews import GATE_PREFIX, count_states, count_tasks
+from db.reviews import DROPPED, GATE_PREFIX, count_states, count_tasks, dropped_items
 from db.store import Store
 from schemas import proposals
 from schemas.base import Record, digest_of
@@ -29,6 +29,7 @@ from schemas.errors import ConfigurationError, UsageError
 from schemas.faithfulness import FaithfulnessReport
 from schemas.provenance import Role
 from schemas.quality import CaptionCheck
+from schemas.records import Rejection
 from schemas.text_files import read_toml
 from schemas.validation import fault_of, packaged_toml, validated
 
@@ -515,6 +516,31 @@ def accept_items(store: Store, queue: Queue, entity_ids: Sequence[str], reason: 
     with store.write() as connection:
         append_decisions(connection, decisions)
     return len(decisions)
+
+
+def dropped_by_gates(
+    store: Store, dataset: str, limit: int | None = None, plan_id: int | None = None
+) -> list[Rejection]:
+    """Return what gates rejected although nobody looked, oldest first, with what speaks against it.
+
+    The `stage` of each is the step of its queue; with `plan_id`, only what was made under it.
+    """
+    found = dropped_items(store, dataset, limit, plan_id)
+    ids = [entity_id for entity_id, _, _ in found]
+    flags, reports, entities = (
+        latest_flags(store, ids),
+        newest_reports(store, ids),
+        fetch(store, ids),
+    )
+    dropped = []
+    for entity_id, step, reason in found:
+        said = list(flags.get(entity_id, ()))
+        if entity_id in reports:
+            said += [one.message for one in reports[entity_id].findings if not one.minor]
+        detail = " ".join(said) or reason
+        text = _text_of(entities[entity_id])
+        dropped.append(Rejection.of(step, DROPPED, detail, text=text, entity=entity_id))
+    return dropped
 
 
 def apply_policy(store: Store, queue: Queue) -> int:

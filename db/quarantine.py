@@ -6,11 +6,25 @@ from uuid import uuid4
 
 from sqlalchemy import Connection, and_, delete, func, select, update
 
+from db.reviews import DROPPED, GATE_PREFIX, of_dropped
 from db.store import Store, reads, writes
-from db.tables import Activity, Agent, Association, Entity, ModelCall, Plan, Work, alias
+from db.tables import (
+    Activity,
+    Agent,
+    Association,
+    Derivation,
+    Entity,
+    ModelCall,
+    Plan,
+    Work,
+    alias,
+)
 from db.work import reset_marks
 from schemas.provenance import ANSWERED
-from schemas.records import Rejection
+from schemas.records import Image, Rejection, Sample
+from schemas.video import Video
+
+_DRAWN_KINDS = (Sample.kind, Image.kind, Video.kind)
 
 
 class QuarantineCount(NamedTuple):
@@ -43,6 +57,22 @@ def quarantine_counts(
     return [QuarantineCount._make(row) for row in connection.execute(query)]
 
 
+@reads
+def imported_for(connection: Connection, dataset: str) -> list[str]:
+    """Return the datasets of the sources that a dataset was built from, by name."""
+    origin = alias(Entity)
+    query = (
+        select(origin.dataset)
+        .join(Derivation, Derivation.parent_seq == origin.seq)
+        .join(Entity, Entity.seq == Derivation.child_seq)
+        .where(Entity.dataset == dataset, Entity.kind.in_(_DRAWN_KINDS))
+        .where(origin.dataset != dataset)
+        .distinct()
+        .order_by(origin.dataset)
+    )
+    return list(connection.execute(query).scalars())
+
+
 def quarantined(
     store: Store,
     dataset: str,
@@ -65,6 +95,19 @@ def quarantined(
     with store.read() as connection:
         for text in connection.execute(query).scalars():
             yield Rejection.model_validate_json(text or "{}")
+
+
+@reads
+def dropped_counts(connection: Connection, dataset: str | None = None) -> list[QuarantineCount]:
+    """Count the items that gates rejected although nobody looked, by dataset and gate."""
+    by_gate = Entity.dataset, Agent.name
+    query = of_dropped(select(*by_gate, func.count())).group_by(*by_gate).order_by(*by_gate)
+    if dataset is not None:
+        query = query.where(Entity.dataset == dataset)
+    return [
+        QuarantineCount(of, name.removeprefix(f"{GATE_PREFIX}{of}-"), DROPPED, items)
+        for of, name, items in connection.execute(query)
+    ]
 
 
 class UnusedAnswers(NamedTuple):
@@ -91,7 +134,8 @@ def unused_answers(
         dataset: the dataset that they were made for.
         plan_id: only the requests of this plan, and the texts from its answers.
     """
-    asked = Plan.stage.in_(select(ModelCall.stage).where(ModelCall.dataset == dataset))
+    # The calls of every dataset count: a stored answer was paid for by the first that needed it.
+    asked = Plan.stage.in_(select(ModelCall.stage))
     judging = alias(Plan)
     requests = (
         select(Agent.name, Agent.revision, Plan.stage, Work.reason, func.count())
@@ -137,6 +181,22 @@ def used_answers(connection: Connection, dataset: str, plan_id: int) -> int:
         .where(Work.plan_id == plan_id, Work.reason.is_(None), Activity.dataset == dataset)
     )
     return connection.execute(query).scalar_one()
+
+
+@reads
+def dropped_share(connection: Connection, dataset: str, plan_id: int) -> tuple[int, float]:
+    """Return how many results of a plan gates dropped on their own, and their share of all."""
+    of_plan = Entity.dataset == dataset, Activity.plan_id == plan_id
+    made = (
+        select(func.count(Entity.id))
+        .join(Activity, Activity.id == Entity.activity_id)
+        .where(*of_plan)
+    )
+    dropped = of_dropped(select(func.count(Entity.id))).join(
+        Activity, Activity.id == Entity.activity_id
+    )
+    lost = connection.execute(dropped.where(*of_plan)).scalar_one()
+    return lost, lost / max(1, connection.execute(made).scalar_one())
 
 
 @writes

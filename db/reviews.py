@@ -33,6 +33,7 @@ from db.entities import change_in, rows_in
 from db.store import Store, acquire_lock, reads, retried, writes
 from db.tables import (
     IS_LAST,
+    Activity,
     Agent,
     Annotation,
     Annotator,
@@ -278,6 +279,41 @@ def gate_counts(connection: Connection, dataset: str | None = None) -> list[Gate
         for row in connection.execute(query.where(of_dataset))
     ]
     return sorted(rows)
+
+
+DROPPED = "suspect"
+"""The reason of items that a gate rejected on its own, as a check speaks against them."""
+
+
+@reads
+def dropped_items(
+    connection: Connection, dataset: str, limit: int | None = None, plan_id: int | None = None
+) -> list[tuple[str, str, str]]:
+    """Return the id, gate and reason of items that gates rejected although nobody looked."""
+    columns = Entity.id, Agent.name, Decision.reason
+    query = of_dropped(select(*columns)).where(Entity.dataset == dataset)
+    if plan_id is not None:
+        query = query.join(Activity, Activity.id == Entity.activity_id)
+        query = query.where(Activity.plan_id == plan_id)
+    rows = connection.execute(query.order_by(Entity.seq).limit(limit))
+    prefix = f"{GATE_PREFIX}{dataset}-"
+    return [(id_, name.removeprefix(prefix), reason) for id_, name, reason in rows]
+
+
+def of_dropped(query: Any) -> Any:
+    """Restrict a query of entities, decisions and agents to what gates rejected on their own."""
+    return (
+        query.select_from(Entity)
+        .join(Decision, Decision.entity_id == Entity.id)
+        .join(Agent, Agent.id == Decision.agent_id)
+        .where(
+            Entity.state == "rejected",
+            Decision.verdict == "reject",
+            Agent.kind == "software",
+            Agent.name.startswith(GATE_PREFIX),
+            IS_LAST,
+        )
+    )
 
 
 @reads

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from release.publishable import published_model, published_name, published_served, published_values
 from schemas.base import canonical_json
+from schemas.build import SourceSpec, VideoSourceSpec
 from schemas.chat import ServedModel
 from schemas.provenance import CallRow
 from schemas.release import EmbedderPurpose, ModelUse, ReleasedSource
@@ -17,6 +18,11 @@ BUILTIN_PREFIX = "loupe-"
 
 DEMONSTRATION_CITATION = "Loupe demonstration world"
 """Prefix of the citations of generated sources."""
+
+
+def is_drawn(source: SourceSpec | VideoSourceSpec) -> bool:
+    """Tell whether the images or videos of a source were drawn for a demonstration."""
+    return (source.citation or "").startswith(DEMONSTRATION_CITATION)
 
 
 class _Key(NamedTuple):

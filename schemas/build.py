@@ -93,6 +93,9 @@ class VideoSourceSpec(Record):
 class Build(Record):
     """The keys that the build files of all pipelines share.
 
+    A build file also states who reviews at each gate (`flows.engine.pipeline.load_build`): with
+    the keys of the gates, or with `gate` for all of them. Builds in Python may leave that out.
+
     Attributes:
         dataset: the dataset that is built. It differs from the datasets of the sources, which are
             imported completely under their own names.
@@ -115,6 +118,25 @@ class Build(Record):
     strict_version: bool = Field(default=False, strict=True)
     max_unusable_share: float = Field(default=0.5, gt=0, le=1)
     sources: tuple[SourceSpec | VideoSourceSpec, ...] = Field(min_length=1)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _set_all_gates(cls, values: Any) -> Any:
+        """Let `gate` state the policy of every gate that has no key of its own in the file."""
+        if not isinstance(values, dict) or "gate" not in values or "gate" in cls.model_fields:
+            return values
+        others = {key: value for key, value in values.items() if key != "gate"}
+        return dict.fromkeys(cls.gate_keys(), values["gate"]) | others
+
+    @classmethod
+    def gate_keys(cls) -> tuple[str, ...]:
+        """Return the keys of the policies of its gates."""
+        return tuple(name for name in cls.model_fields if name.endswith("gate"))
+
+    @property
+    def gates(self) -> dict[str, str]:
+        """The policy of each gate that this build reaches, by its key."""
+        return {key: getattr(self, key) for key in self.gate_keys()}
 
     @model_validator(mode="after")
     def _keep_datasets_apart(self) -> Self:
@@ -298,6 +320,16 @@ class RecosBuild(Build):
             if (task.task, task.source) in ((one.task, one.source) for one in self.tasks[:number]):
                 raise ValueError(f"task {task.task}: two tables take images of the same source")
         return self
+
+    @property
+    def gates(self) -> dict[str, str]:
+        """The policy of each gate up to version `last`, by its key."""
+        later = {"confusions_gate": "v1", "duplicates_gate": "v2"}
+        return {
+            key: policy
+            for key, policy in super().gates.items()
+            if self.last >= later.get(key, "v0")
+        }
 
     def version(self, tier: Tier) -> str:
         """Return the version number that a tier is released as."""

@@ -120,6 +120,11 @@ def label_studio_variables(home: Path, database_url: str = "") -> dict[str, str]
     }
 
 
+def has_label_studio(settings: Settings) -> bool:
+    """Tell whether our own Label Studio runs, or the settings name another."""
+    return bool(settings.label_studio_url) or running(settings.home, NAME) is not None
+
+
 def label_studio_access(settings: Settings) -> LabelStudioAccess:
     """Return the Label Studio of the settings: an external one by URL and token, else our own.
 

@@ -1,6 +1,6 @@
 """`build-ccd`: strategies, images and captions, with a review of each step (CCD)."""
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from functools import partial
 
 from flows.ccd.caption_checks import apply_group_decisions
@@ -13,9 +13,10 @@ from flows.ccd.run import CcdRun, Clock, DownloaderMaker, search_of, utc_now
 from flows.ccd.strategies import propose_strategies
 from flows.engine.build_files import demonstration_build
 from flows.engine.pipeline import Gate, Loop, PipelineSpec, Release, Step
+from release.model_use import is_drawn
 from schemas.build import CcdBuild
-from schemas.profile import Profile
-from services.diagnosis import ModelSpec
+from schemas.profile import BuiltinContraster, Profile
+from services.diagnosis import Finding, ModelSpec, lacking
 from sources.web.downloading import ImageDownloader
 
 
@@ -37,6 +38,7 @@ def ccd_pipeline(
         demonstrate=partial(demonstration_build, CcdBuild, "ccd"),
         announcement="the sources are the demonstration's stills, drawn once",
         models=_models,
+        checks=_checks,
         start=partial(CcdRun, make_downloader=make_downloader, clock=clock),
         version=lambda build: build.version,
         steps=(
@@ -77,6 +79,21 @@ def _models(build: CcdBuild, profile: Profile) -> list[ModelSpec]:
         *([search] if search is not None else []),
         *([settings.editor] if "edit" in build.methods else []),
     ]
+
+
+def _checks(build: CcdBuild, profile: Profile) -> Iterator[Finding]:
+    """Check whether the writers know photographs and the second language."""
+    writers = (profile.contrast.strategist, profile.contrast.refiner)
+    if not any(isinstance(one, BuiltinContraster) for one in writers):
+        return
+    remedy = "choose a profile with a vision model, such as --profile hosted"
+    for source in build.sources:
+        if not is_drawn(source):
+            detail = "the built-in models know only drawn stills, not photographs"
+            yield lacking(f"source {source.name}", detail, remedy)
+    if build.second_language is not None:
+        detail = f"the built-in models write English only, not {build.second_language!r}"
+        yield lacking("second_language", detail, remedy)
 
 
 def _edits_alone(run: CcdRun) -> bool:

@@ -68,7 +68,8 @@ def run(
         max_cost: Stop when model calls have cost this much.
         max_tokens: Stop when model calls have used this many tokens.
         wait: Wait for reviews instead of ending.
-        check: Only run the checks that start every run: files, terms, keys, servers and models.
+        check: Only run the checks that start every run: files, terms, people, keys, servers and
+            models. Exit code 1 if the build cannot succeed as it is.
         in_process: Run in this process, even if a Prefect server is running.
     """
     if check:
@@ -108,7 +109,7 @@ def _check(flow: str, config: Path | None, profile: str | None) -> Answer:
 
     own, pipeline, chosen = settings(), _pipeline(flow), chosen_profile(profile)
     build = load_build(config, pipeline.form) if config else pipeline.demonstrate(own.home)
-    findings = check_build(own, build, chosen, pipeline.models(build, chosen))
+    findings = check_build(own, pipeline, build, chosen)
     failed = any(one.verdict is not Verdict.OK for one in findings)
     return Answer(findings, finding_lines(findings), failed)
 

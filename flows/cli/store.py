@@ -1,6 +1,6 @@
 """`loupe cost`, `loupe quarantine` and `loupe store check`."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
@@ -15,6 +15,7 @@ from schemas.wording import many
 
 if TYPE_CHECKING:
     from db.calls import CostRow
+    from db.quarantine import QuarantineCount
     from db.store import Store
     from schemas.records import Rejection
 
@@ -75,7 +76,8 @@ def quarantine(
 ) -> Answer:
     """Show quarantined records.
 
-    Prints counts by reason, and for one dataset also the records.
+    Prints counts by reason, and for one dataset also the records. A dataset includes the sources
+    that were imported for it, and what its gates dropped although nobody looked.
 
     Args:
         dataset: A source or dataset (default: all).
@@ -83,16 +85,32 @@ def quarantine(
         limit: Show at most this many records.
         retry: Let the next run retry the records of DATASET with this --reason.
     """
-    from db.quarantine import quarantine_counts, quarantined
+    from annotate.queues import dropped_by_gates
+    from db.quarantine import (
+        dropped_counts,
+        imported_for,
+        quarantine_counts,
+        quarantined,
+    )
+    from db.reviews import DROPPED
 
     with opened_store() as store:
         if retry and (dataset is None or reason is None):
             raise UsageError("--retry needs a dataset and a --reason")
         require_dataset(store, dataset)
+        names = [dataset, *imported_for(store, dataset)] if dataset else [None]
         if retry:
-            return _retried(store, str(dataset), str(reason))
-        counts = quarantine_counts(store, dataset, reason)
-        records = list(quarantined(store, dataset, reason, limit)) if dataset else []
+            return _retried(store, list(filter(None, names)), str(reason))
+        counts: list[QuarantineCount] = []
+        records: list[Rejection] = []
+        for name in names:
+            counts += quarantine_counts(store, name, reason)
+            if reason in (None, DROPPED):
+                counts += dropped_counts(store, name)
+        for name in filter(None, names):
+            records += quarantined(store, name, reason, limit - len(records))
+            if reason in (None, DROPPED):
+                records += dropped_by_gates(store, name, limit - len(records))
     document = {"counts": [row._asdict() for row in counts], "records": records}
     if not counts:
         return Answer(document, ["nothing is quarantined"])
@@ -100,13 +118,20 @@ def quarantine(
     return Answer(document, [table, *map(_rejection_text, records)])
 
 
-def _retried(store: "Store", dataset: str, reason: str) -> Answer:
+def _retried(store: "Store", datasets: Sequence[str], reason: str) -> Answer:
     from db.quarantine import put_back, quarantine_counts
+    from db.reviews import DROPPED
 
-    inputs = put_back(store, dataset, reason)
+    dataset = datasets[0]
+    inputs = sum(put_back(store, name, reason) for name in datasets)
+    if not inputs and reason == DROPPED:
+        raise UsageError(
+            f"records with the reason {reason} were dropped at a gate; let people decide them: set "
+            f"that gate of {dataset} to required or sample:RATE in the build file, and run again"
+        )
     if not inputs:
-        reasons = sorted({row.reason for row in quarantine_counts(store, dataset)})
-        others = f"the reasons are {', '.join(reasons)}" if reasons else "it has none at all"
+        found = {row.reason for name in datasets for row in quarantine_counts(store, name)}
+        others = f"the reasons are {', '.join(sorted(found))}" if found else "it has none at all"
         raise UsageError(f"{dataset} has no quarantined records with the reason {reason}; {others}")
     line = f"{many(inputs, 'record')} released from quarantine: the next run of {dataset} retries"
     return Answer({"dataset": dataset, "reason": reason, "put_back": inputs}, [line])
@@ -118,9 +143,12 @@ def _rejection_text(record: "Rejection") -> str:
         for key in ("file", "index", "field")
         if record.context.get(key) not in (None, "")
     )
-    return f"{record.reason} {where}\n  {record.detail}"
+    said = record.context.get("rewrite") or record.context.get("text")
+    text = f"\n  {str(said)[:_SHOWN_CHARACTERS]!r}" if said else ""
+    return f"{record.reason} {where}\n  {record.detail}{text}"
 
 
+_SHOWN_CHARACTERS = 200
 T = TypeVar("T")
 
 app = group("Check and repair what is stored.")

@@ -197,6 +197,7 @@ class BuildReport:
 
     `waiting_in` counts the items that people must decide, by gate, without gates that have none.
     `pages` are the Label Studio projects with open tasks, by gate and annotator.
+    `lacks_desk` is set if Label Studio did not run, so that nobody can decide these items yet.
     `release` is the newest release, or None if people must decide first. `warnings` are sentences
     on releases that require an action.
     """
@@ -206,6 +207,7 @@ class BuildReport:
     costs: list[CostRow] = field(default_factory=list)
     waiting_in: dict[str, int] = field(default_factory=dict)
     pages: dict[str, dict[str, str]] = field(default_factory=dict)
+    lacks_desk: bool = False
     release: Path | None = None
     release_id: str | None = None
     warnings: list[str] = field(default_factory=list)
@@ -229,9 +231,12 @@ class BuildReport:
     def sentence(self) -> str:
         """The result in one sentence."""
         gates = ", ".join(f"{count} in {gate}" for gate, count in self.waiting_in.items())
+        start = "start Label Studio with loupe up, and " if self.lacks_desk else ""
+        again = (
+            "run again to send the items" if self.lacks_desk else "run again when they have decided"
+        )
         waiting = (
-            f"{self.waiting} items of {self.dataset} wait for people ({gates}); "
-            f"run again when they have decided"
+            f"{self.waiting} items of {self.dataset} wait for people ({gates}); {start}{again}"
         )
         if self.release is None:
             return waiting
@@ -282,13 +287,14 @@ class PipelineRun(Generic[BuildT]):
 
     Attributes:
         queues: the review queues of the pipeline's gates, by the gate's name.
+        open_desks: returns the desks at which people review, or None if Label Studio does not run.
         compared_by: the model that compares the samples of a release (None: the profile's).
     """
 
     context: RunContext
     build: BuildT
     profile: Profile
-    open_desks: Callable[[], Desks]
+    open_desks: Callable[[], Desks | None]
     wait: bool = False
     report: BuildReport = field(init=False)
     queues: dict[str, Queue] = field(init=False, default_factory=dict)

@@ -15,7 +15,7 @@ from models.profiles.settings import Settings
 from schemas.errors import ServiceError
 from services.credentials import desk_key, load_workspaces, workspaces_path
 from services.desk_server.loupe_desk.tickets import LASTING, MANAGER, ticket
-from services.label_studio import label_studio_access, label_studio_name
+from services.label_studio import has_label_studio, label_studio_access, label_studio_name
 from services.process import LOOPBACK
 
 
@@ -33,6 +33,11 @@ def open_desks(settings: Settings, store: Store) -> Callable[[str], LabelStudioD
         return opened[assignee]
 
     return desk_of
+
+
+def desks_in_use(settings: Settings, store: Store) -> Callable[[str], LabelStudioDesk] | None:
+    """Return `open_desks`, or None if Label Studio does not run."""
+    return open_desks(settings, store) if has_label_studio(settings) else None
 
 
 def images_url(settings: Settings) -> str:

@@ -7,8 +7,6 @@ from math import ceil
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from db.entities import AgentRef, NewEntity, StoredEntity, WorkResult, new_entity
-from db.quarantine import JUDGING_STAGES, quarantined, unused_answers, used_answers
-from db.store import Store
 from db.work import Pending
 from flows.answers import UnusableAnswerError, check_own_words, refused_answer
 from flows.engine.context import RunContext
@@ -35,7 +33,6 @@ from schemas.records import Caption, Image, PromptText, Rejection
 
 _SERVER_IS_GONE = ("unreachable", "misconfigured", "web_page", QUOTA_EXHAUSTED)
 _SHOWN_CHARACTERS = 10_000  # characters of a server's message kept in quarantine
-_EXAMPLE_CHARACTERS = 200
 _SETTINGS_ARE_WRONG = ("misconfigured", "web_page", "out_of_memory")
 _ENOUGH_REFUSALS = 3  # equal refusals after which the settings are considered wrong, not the inputs
 _MOST_REFUSALS = 20  # equal refusals after which no further request is sent
@@ -217,7 +214,7 @@ def run_llm_step(model: DatasetModel, step: LLMStep[Any, SubjectT, ValueT]) -> S
         )
     else:
         report = run_stream(model.context, stage, step.inputs, work, total=len(step.inputs))
-    report.asks_model = True
+    report.asked_model = str(model.spec.ref)
     require_answers(model.spec.ref, report)
     return report
 
@@ -418,45 +415,3 @@ def left_unanswered(
     is_wrong = any(reason in report.deferred for reason in _SETTINGS_ARE_WRONG)
     helps = "fix the settings and run again" if is_wrong else "run again when it answers"
     return ModelError(f"{model} did not answer {report.why_left}; {stored}, {helps}")
-
-
-def refuse_unusable_models(
-    store: Store, dataset: str, reports: Iterable[StageReport], most: float
-) -> None:
-    """Stop a build before its release if most answers of a model are unusable.
-
-    Args:
-        store: the store.
-        dataset: the dataset that is built.
-        reports: the reports of the stages of the run.
-        most: the maximum share of a model's answers that may be unusable, in (0, 1].
-
-    Raises:
-        ModelError: a larger share is; the message gives the reasons with two examples.
-    """
-    for report in reports:
-        if not report.asks_model:
-            continue
-        unused = unused_answers(store, dataset, report.plan_id)
-        if not (lost := sum(one.answers for one in unused)):
-            continue
-        failed = sum(one.answers for one in unused if one.stage not in JUDGING_STAGES)
-        asked = failed + used_answers(store, dataset, report.plan_id)
-        if lost / asked <= most:
-            continue
-        worst = max(unused, key=lambda one: one.answers)
-        found = quarantined(store, dataset, worst.reason, stage=worst.stage, limit=2)
-        shown = "; ".join(f"{number}. {_example(one)}" for number, one in enumerate(found, start=1))
-        raise ModelError(
-            f"{lost:,} of {asked:,} answers of {worst.model} cannot be used, most of them "
-            f"({worst.answers:,}) as {worst.reason}: {shown.rstrip('.')}. Nothing was released. "
-            f"Change the model or its prompt, or allow a larger share (max_unusable_share in the "
-            f"build file); all are listed by: loupe quarantine {dataset}"
-        )
-
-
-def _example(rejection: Rejection) -> str:
-    """Return what is wrong, and what the model wrote."""
-    written = rejection.context.get("rewrite") or rejection.context.get("answer") or ""
-    said = f" It answered: {str(written)[:_EXAMPLE_CHARACTERS]!r}" if written else ""
-    return f"{rejection.detail}{said}"

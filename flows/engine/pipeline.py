@@ -8,13 +8,13 @@ run stays at each gate until every item is decided.
 """
 
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Generic
+from typing import Any, Generic
 
 from annotate.backend import Desks
 from annotate.pull import pull
@@ -29,52 +29,91 @@ from annotate.queues import (
     reopen_for_people,
 )
 from db.calls import cost_rows
+from db.quarantine import dropped_counts
+from db.reviews import active_annotators
+from db.store import Store, is_there
 from flows.engine.context import BuildReport, BuildT, PipelineStep, RunContext, RunT
-from flows.engine.desks import images_url, open_desks
+from flows.engine.desks import desks_in_use, images_url
 from flows.engine.importing import correct_terms, read_options, refusal_of_terms
 from flows.engine.ledger import require_prices
-from flows.engine.model_step import refuse_unusable_models
 from flows.engine.releasing import release, release_signer
 from flows.engine.software import code_revision
+from flows.engine.unusable_models import refuse_unusable_models
 from models.profiles.loader import load_profile
 from models.profiles.settings import Settings
 from prompts.loader import load_prompt
-from release.model_use import DEMONSTRATION_CITATION
-from schemas.build import Build, SourceSpec, VideoSourceSpec
+from schemas.build import SourceSpec, VideoSourceSpec
 from schemas.errors import ConfigurationError, FormatError, LoupeError
-from schemas.profile import BuiltinDescriber, OpenAIChat, Profile
+from schemas.profile import OpenAIChat, Profile
 from schemas.taxonomy import Tier
 from schemas.text_files import read_toml
 from schemas.validation import validated
 from services.diagnosis import Finding, ModelSpec, Verdict, check_specs, lacking
+from services.label_studio import has_label_studio
 from sources.importer import importer_for, misplaced_image
 
 _KEYS = "docs/build-files.md"
 _SHIPPED = Path(__file__).parents[1] / "builds"
 _REVIEW_POLL_SECONDS = 5.0
+_WHO_REVIEWS = (
+    'write, above the first table, gate = "required" (people decide every item; the most work), '
+    '"sample:0.1" (people decide a tenth of the items, and all that the checks doubt) or "auto" '
+    "(nobody decides: no work; what the checks doubt is dropped, and the release says so)"
+)
+PEOPLE, SPLIT = "people", "split"
+"""Subjects of findings that do not stop a run: it is useful without them, and a warning says so."""
 
 
 def check_build(
-    settings: Settings, build: Build, profile: Profile, models: Sequence[ModelSpec]
+    settings: Settings, spec: "PipelineSpec[BuildT, Any]", build: BuildT, profile: Profile
 ) -> list[Finding]:
     """Check whether a run of `build` has what it needs; nothing is stored or paid for."""
+    models = spec.models(build, profile)
     findings = [one for source in build.sources for one in _check_source(settings, source)]
     try:
         release_signer(settings)
     except ConfigurationError as error:
         findings.append(lacking("signing key", str(error), "loupe doctor"))
-    if any(isinstance(one, BuiltinDescriber) for one in models):
-        findings += [
-            lacking(
-                f"source {one.name}",
-                "the built-in describer can only describe drawn people, not photographs",
-                "choose a profile with a vision model, such as --profile hosted, or let people "
-                'describe (descriptions_gate = "required")',
-            )
-            for one in build.sources
-            if not (one.citation or "").startswith(DEMONSTRATION_CITATION)
-        ]
-    return [*findings, *_check_prompts(profile), *check_specs(models)]
+    return [
+        *findings,
+        *spec.checks(build, profile),
+        *_check_people(settings, spec, build),
+        *_check_prompts(profile),
+        *check_specs(models),
+    ]
+
+
+def _check_people(
+    settings: Settings, spec: "PipelineSpec[BuildT, Any]", build: BuildT
+) -> Iterator[Finding]:
+    """Check whether people can be asked at the gates of a build that ask them."""
+    asked = {key: policy for key, policy in build.gates.items() if policy != "auto"}
+    if not asked:
+        return
+    said = ", ".join(f'{key} = "{policy}"' for key, policy in asked.items())
+    if not has_label_studio(settings):
+        detail = f"{said}: people decide, but Label Studio is not running; a run will end and wait"
+        yield lacking(PEOPLE, detail, 'loupe up; or write "auto", and nobody decides')
+        return
+    declared = load_queues(settings.queues_file)
+    most = max(
+        declared.queue(build.dataset, name, parse_policy(asked[key])).overlap
+        for name, key in gates_of(spec.steps).items()
+        if key in asked
+    )
+    people = _count_annotators(settings) if most > 1 else most
+    if people < most:
+        detail = f"{said}: {most} people decide the same item, and there are {people}"
+        yield lacking(PEOPLE, detail, "loupe annotator add NAME")
+    else:
+        yield Finding(subject=PEOPLE, verdict=Verdict.OK, detail=f"{said}: Label Studio is running")
+
+
+def _count_annotators(settings: Settings) -> int:
+    if not is_there(settings.database_url):
+        return 0
+    with closing(Store.open(settings.database_url)) as store:
+        return len(active_annotators(store, "annotator"))
 
 
 def _check_prompts(profile: Profile) -> Iterator[Finding]:
@@ -138,9 +177,17 @@ def _check_videos(subject: str, source: VideoSourceSpec) -> Iterator[Finding]:
 
 
 def _require_ready(
-    context: RunContext, build: Build, profile: Profile, models: Sequence[ModelSpec]
+    context: RunContext,
+    spec: "PipelineSpec[BuildT, Any]",
+    build: BuildT,
+    profile: Profile,
+    *,
+    wait: bool,
 ) -> None:
     """Stop a run that cannot finish, before anything is paid for.
+
+    A run that lacks only people starts, and ends at their gate, which a warning says; if it is to
+    wait for them, it is stopped.
 
     A server that has already answered for this dataset may be unavailable: possibly no further
     answer is needed from it.
@@ -148,20 +195,28 @@ def _require_ready(
     Raises:
         ConfigurationError: something is missing; the message lists everything that is.
     """
-    for model in models:
-        if isinstance(model, OpenAIChat):
-            require_prices(model.ref, model.prices, context.budget)
-    findings = check_build(context.settings, build, profile, models)
+    servers = [one for one in spec.models(build, profile) if isinstance(one, OpenAIChat)]
+    for model in servers:
+        require_prices(model.ref, model.prices, context.budget)
+    findings = check_build(context.settings, spec, build, profile)
     wrong = [one for one in findings if one.verdict is not Verdict.OK]
     if not wrong:
         return
     answered = {
         row.model for row in cost_rows(context.store, build.dataset) if row.calls > row.failed
     }
-    servers = {f"model {model.ref}" for model in models if isinstance(model, OpenAIChat)}
-    gone = [one for one in wrong if one.subject in servers and one.subject[6:] in answered]
+    gone = [
+        one
+        for one in wrong
+        if one.subject == SPLIT
+        or (one.subject == PEOPLE and not wait)
+        or (
+            one.subject in {f"model {model.ref}" for model in servers}
+            and one.subject[6:] in answered
+        )
+    ]
     for one in gone:
-        context.progress.say(f"warning: {one.subject}: {one.detail}")
+        context.progress.say(f"warning: {one.subject}: {one.detail}; fix: {one.remedy}")
     if left := [one for one in wrong if one not in gone]:
         details = "".join(f"\n  {one.subject}: {one.detail}\n    fix: {one.remedy}" for one in left)
         raise ConfigurationError(f"the run cannot start, and no model was called:{details}")
@@ -203,6 +258,7 @@ class Gate(PipelineStep[RunT]):
         )
         if waiting:
             run.report.waiting_in[self.name] = waiting
+            run.report.lacks_desk = run.open_desks() is None
             run.say(f"queue {queue.name} waits for people")
         if self.apply is not None:
             self.apply(run)
@@ -221,7 +277,7 @@ class Loop(PipelineStep[RunT]):
     @property
     def gates(self) -> Mapping[str, str]:
         """The queues of its gates."""
-        return _gates(self.steps)
+        return gates_of(self.steps)
 
     def run(self, run: RunT) -> None:
         """Run the steps for each pass."""
@@ -259,15 +315,18 @@ class PipelineSpec(Generic[BuildT, RunT]):
         steps: the steps, gates and release, in order.
         version: returns the version that a build releases (the last if several).
         models: the models and services of a profile that a build needs.
+        checks: finds what makes a build impossible with a profile, besides missing files, terms,
+            people and models.
     """
 
     form: type[BuildT]
     demonstrate: Callable[[Path], BuildT]
     announcement: str
-    start: Callable[[RunContext, BuildT, Profile, Callable[[], Desks], bool], RunT]
+    start: Callable[[RunContext, BuildT, Profile, Callable[[], Desks | None], bool], RunT]
     steps: Sequence[PipelineStep[RunT]]
     version: Callable[[BuildT], str]
     models: Callable[[BuildT, Profile], Sequence[ModelSpec]] = lambda _build, _profile: ()
+    checks: Callable[[BuildT, Profile], Iterable[Finding]] = lambda _build, _profile: ()
 
 
 def load_build(path: Path, form: type[BuildT]) -> BuildT:
@@ -276,7 +335,8 @@ def load_build(path: Path, form: type[BuildT]) -> BuildT:
     Relative paths in the file are resolved against the folder of `path`.
 
     Raises:
-        ConfigurationError: the file does not exist, is not TOML, or has an unknown or invalid key.
+        ConfigurationError: the file does not exist, is not TOML, has an unknown or invalid key, or
+            does not state who reviews at one of its gates.
     """
     shipped = _SHIPPED / f"{path.name}.toml"
     is_shipped = shipped.exists() and not path.exists()
@@ -286,7 +346,13 @@ def load_build(path: Path, form: type[BuildT]) -> BuildT:
             f"{path} is neither a build file nor the name of a paper's build ({names})"
         )
     values = read_toml(shipped if is_shipped else path, f"build file {path}")
-    return validated(form, values, f"build file {path}", see=_KEYS, folder=path.parent)
+    build = validated(form, values, f"build file {path}", see=_KEYS, folder=path.parent)
+    if unstated := [key for key in build.gates if key not in build.model_fields_set]:
+        keys = "" if unstated == ["gate"] else f", or one of {', '.join(unstated)} for each gate"
+        raise ConfigurationError(
+            f"build file {path} does not say who reviews: {_WHO_REVIEWS}{keys}; see {_KEYS}"
+        )
+    return build
 
 
 def run_build(
@@ -313,10 +379,10 @@ def run_build(
     build = load_build(Path(config), spec.form) if config else spec.demonstrate(settings.home)
     for source in build.sources:
         correct_terms(context, source)
-    _require_ready(context, build, chosen, spec.models(build, chosen))
+    _require_ready(context, spec, build, chosen, wait=wait)
     try:
         return run_pipeline(
-            context, spec, build, chosen, lambda: open_desks(settings, context.store), wait=wait
+            context, spec, build, chosen, lambda: desks_in_use(settings, context.store), wait=wait
         )
     finally:
         at_end(context)
@@ -327,7 +393,7 @@ def run_pipeline(
     spec: PipelineSpec[BuildT, RunT],
     build: BuildT,
     profile: Profile,
-    open_desks: Callable[[], Desks],
+    open_desks: Callable[[], Desks | None],
     *,
     wait: bool = False,
 ) -> BuildReport:
@@ -341,7 +407,7 @@ def run_pipeline(
     """
     run = spec.start(context, build, profile, open_desks, wait)
     declared = load_queues(context.settings.queues_file)
-    for name, key in _gates(spec.steps).items():
+    for name, key in gates_of(spec.steps).items():
         policy = parse_policy(getattr(build, key))
         run.queues[name] = declared.queue(build.dataset, name, policy)
     _run_steps(run, spec.steps)
@@ -358,18 +424,19 @@ def _run_steps(run: RunT, steps: Sequence[PipelineStep[RunT]]) -> None:
         step.run(run)
 
 
-def _gates(steps: Sequence[PipelineStep[RunT]]) -> dict[str, str]:
+def gates_of(steps: Sequence[PipelineStep[RunT]]) -> dict[str, str]:
+    """Return the queues of steps, each with the key of its policy in a build."""
     return {name: key for step in steps for name, key in step.gates.items()}
 
 
 def review(
-    context: RunContext, queue: Queue, open_desks: Callable[[], Desks], *, wait: bool
+    context: RunContext, queue: Queue, open_desks: Callable[[], Desks | None], *, wait: bool
 ) -> tuple[int, dict[str, str]]:
     """Apply the policy of the queue and ask people for the rest.
 
     Returns how many items wait, and the Label Studio project of each annotator with open tasks.
     Items that the gate decided alone under an earlier policy are reviewed if the policy now asks
-    people.
+    people. Without desks, items only wait.
 
     Raises:
         UsageError: the queue requires more people than there are.
@@ -377,6 +444,12 @@ def review(
     """
     reopen(context, queue)
     apply_policy(context.store, queue)
+    for one in dropped_counts(context.store, queue.dataset):
+        if queue.name == f"{one.dataset}-{one.stage}":
+            context.progress.say(
+                f"queue {queue.name}: {one.inputs:,} dropped as {one.reason}, as nobody looks "
+                f"(policy {queue.policy}); see them with: loupe quarantine {queue.dataset}"
+            )
     waiting = count_proposed(context.store, queue)
     if not waiting:
         return 0, {}
@@ -388,6 +461,8 @@ def review(
             f"though its gate is 'auto'"
         )
     desks = open_desks()
+    if desks is None:
+        return waiting, {}
     pull_answers = partial(pull, context.store, desks, queue, code_revision(), context.flow_run)
     push_tasks = partial(push, context.store, desks, queue, images_url(context.settings))
     context.as_task(f"pull {queue.name}", pull_answers)

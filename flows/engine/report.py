@@ -47,7 +47,7 @@ class StageReport:
     `stalled` is True if a whole chunk was deferred (for example because a model server is down),
     and the stage stops instead of trying every remaining input. If the inputs are independent of
     each other (`may_stall` is False), it does not stop. `plan_id` is the number of the plan of a
-    stage in the store; `asks_model` is set if it asks a chat model.
+    stage in the store; `asked_model` is the chat model that it asks, if any.
     """
 
     stage: str
@@ -58,7 +58,7 @@ class StageReport:
     stalled: bool = False
     may_stall: bool = True
     plan_id: int = 0
-    asks_model: bool = False
+    asked_model: str = ""
     _deferred: dict[int, Deferred] = field(default_factory=dict, repr=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
     _more: threading.Event = field(default_factory=threading.Event, repr=False)

@@ -306,7 +306,7 @@ class _Loop:
             answers,
             lambda number, unusable: WorkResult(number, rejection=unusable),
         )
-        revised.asks_model = True
+        revised.asked_model = self._captioner.author
         self._run.add(revised)
         return run_each(self._run.context, stage, items, result)
 

@@ -18,6 +18,7 @@ from flows.recos.confusing import (
     write_confusing_captions,
 )
 from flows.recos.expanding import expand_gallery, follow_duplicates
+from flows.recos.feasibility import check_recos, require_criterion
 from flows.recos.rendered_images import FORMAT, drawn_source, import_rendered, leave_out
 from flows.recos.run import Pool, RecosRun, load_v0
 from flows.recos.sign_pairs import FurtherPairs, require_writer, sign_prompt, write_sign_pairs
@@ -48,6 +49,7 @@ def recos_pipeline(drawing: RenderOptions | None = None) -> PipelineSpec[RecosBu
         demonstrate=partial(demonstration_build, RecosBuild, "recos"),
         announcement="the sources are the demonstration's stills, and images that are drawn",
         models=lambda _, profile: (profile.captioning.model, profile.captioning.embedder),
+        checks=check_recos,
         start=partial(RecosRun, drawing=drawing),
         version=lambda build: build.version(build.last),
         steps=(
@@ -160,6 +162,7 @@ def _asks_for_selections(run: RecosRun) -> bool:
 
 def _write_captions(run: RecosRun) -> None:
     """Write captions, and compare each with those of similar images."""
+    require_criterion(run)
     forms = [task.form for task in run.build.tasks]
     prompt = load_prompt(run.settings.prompt)
     written_with, report = write_captions(run.captioner, prompt, forms)

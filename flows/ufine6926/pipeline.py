@@ -1,12 +1,14 @@
 """`build-ufine6926`: from street video to described identities (UFineBench, section 3.2)."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import islice
 
 from db.entities import LIVE, count_entities
 from flows.engine.build_files import demonstration_build
 from flows.engine.context import PipelineRun, always
-from flows.engine.pipeline import Gate, PipelineSpec, Release, Step
+from flows.engine.pipeline import SPLIT, Gate, PipelineSpec, Release, Step
 from flows.ufine6926.describing import draft_descriptions, offer_drafts
 from flows.ufine6926.identities import form_identities
 from flows.ufine6926.noise_filter import (
@@ -19,6 +21,7 @@ from flows.ufine6926.noise_filter import (
 from flows.ufine6926.tracking import DetectorMaker, TrackingPlan, plan_tracking, track_videos
 from flows.ufine6926.video_import import import_videos, take_videos
 from models.registry import build_detector
+from release.model_use import is_drawn
 from schemas.build import UFine6926Build
 from schemas.errors import ConfigurationError
 from schemas.profile import BuiltinDescriber, Profile
@@ -27,7 +30,7 @@ from schemas.records import Image
 from schemas.similarity import SplitSettings
 from schemas.tracking import BuiltinDetector, FilterSettings, TrackingSettings
 from schemas.video import Video
-from services.diagnosis import ModelSpec
+from services.diagnosis import Finding, ModelSpec, lacking
 
 
 @dataclass
@@ -58,6 +61,7 @@ def ufine6926_pipeline(
         demonstrate=partial(demonstration_build, UFine6926Build, "street"),
         announcement="the sources are videos of the demonstration street, drawn once",
         models=_models,
+        checks=_checks,
         start=partial(UFine6926Run, make_detector=make_detector),
         version=lambda build: build.version,
         steps=(
@@ -88,6 +92,39 @@ def _models(build: UFine6926Build, profile: Profile) -> list[ModelSpec]:
         if not asks_people or (build.drafts and not isinstance(one, BuiltinDescriber))
     ]
     return [tracking.detector, *([pose] if pose is not None else []), *drafters]
+
+
+def _checks(build: UFine6926Build, profile: Profile) -> Iterator[Finding]:
+    """Check whether the people in the videos can be described, and split into train and test."""
+    if any(isinstance(one, BuiltinDescriber) for one in _models(build, profile)):
+        for source in build.sources:
+            if not is_drawn(source):
+                yield lacking(
+                    f"source {source.name}",
+                    "the built-in describer can only describe drawn people, not photographs",
+                    "choose a profile with a vision model, such as --profile hosted, or let people "
+                    'describe (descriptions_gate = "required")',
+                )
+    if 0 < build.test_share < 1 and _is_one_video(build):
+        yield lacking(
+            SPLIT,
+            "the sources have one video, and all people of a video are in the same split: there "
+            "will be people for training or for testing, not both",
+            "add videos, from which the test set can come; or set test_share = 0 (all for "
+            "training) or 1 (all for testing)",
+        )
+
+
+def _is_one_video(build: UFine6926Build) -> bool:
+    """Tell whether all sources name one video, as far as that is known without a network."""
+    from sources.video.finding import FoundVideo, find_videos
+
+    addresses = [address for source in build.sources for address in source.videos]
+    if any("://" in address for address in addresses):
+        return False
+    videos = (one for address in addresses for one in find_videos(address))
+    found = islice((one for one in videos if isinstance(one, FoundVideo)), 2)
+    return len(list(found)) == 1
 
 
 def _video_settings(

@@ -231,6 +231,7 @@ def build_file(tmp_path: Path) -> Path:
         tmp_path / "build.toml",
         {
             "dataset": "tiny",
+            "gate": "auto",
             "identities_per_source": 2,
             "sources": [
                 {

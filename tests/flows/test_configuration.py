@@ -7,11 +7,12 @@ import pytest
 
 from flows.engine.pipeline import load_build
 from release.published import RECOS_TASKS
-from schemas.build import CcdBuild, RecosBuild, UFine3CBuild, UFine6926Build
+from schemas.build import Build, CcdBuild, RecosBuild, UFine3CBuild, UFine6926Build
 from schemas.errors import ConfigurationError
 
 BUILD = """
 dataset = "mine"
+gate = "auto"
 [[sources]]
 name = "people"
 format = "cuhk-pedes"
@@ -60,6 +61,38 @@ def test_an_error_names_the_wrong_key(tmp_path: Path) -> None:
         assert "build.toml" in str(raised.value), new
 
 
+GATED = {
+    UFine3CBuild: ("gate",),
+    UFine6926Build: ("tracklets_gate", "descriptions_gate"),
+    RecosBuild: ("selection_gate", "captions_gate", "confusions_gate", "duplicates_gate"),
+    CcdBuild: ("strategies_gate", "candidates_gate", "groups_gate"),
+}
+REQUIRED = {
+    UFine6926Build: '[[sources]]\nname = "s"\nvideos = "v"\nlicence = "CC0-1.0"\n',
+    RecosBuild: '[[tasks]]\ntask = "numerical calculation"\nimages = 2\n',
+}
+
+
+@pytest.mark.parametrize("form", GATED)
+def test_a_build_file_states_who_reviews_at_every_gate(tmp_path: Path, form: type[Build]) -> None:
+    text = REQUIRED.get(form, BUILD[BUILD.index("[[sources]]") :])
+    for given in ("", *(f'{key} = "auto"\n' for key in GATED[form][1:])):
+        with pytest.raises(ConfigurationError) as raised:
+            load_build(write(tmp_path, given + text), form)
+        for choice in ("does not say who reviews", '"required"', '"sample:0.1"', '"auto"'):
+            assert choice in str(raised.value)
+    common = load_build(write(tmp_path, f'gate = "sample:0.2"\n{text}'), form)
+    assert common.gates == dict.fromkeys(GATED[form], "sample:0.2")
+    each = "".join(f'{key} = "required"\n' for key in GATED[form])
+    assert set(load_build(write(tmp_path, each + text), form).gates.values()) == {"required"}
+
+
+def test_gates_of_versions_that_are_not_built_need_no_policy(tmp_path: Path) -> None:
+    gates = 'last = "v0"\nselection_gate = "auto"\ncaptions_gate = "auto"\n'
+    build = load_build(write(tmp_path, gates + REQUIRED[RecosBuild]), RecosBuild)
+    assert list(build.gates) == ["selection_gate", "captions_gate"]
+
+
 def test_two_sources_with_the_same_name_are_refused(tmp_path: Path) -> None:
     twice = BUILD + BUILD[BUILD.index("[[sources]]") :]
     with pytest.raises(ConfigurationError, match="sources must differ in name; got people twice"):
@@ -75,6 +108,7 @@ def test_an_error_names_the_file_that_cannot_be_read(tmp_path: Path) -> None:
 
 VIDEO_BUILD = """
 dataset = "walkers"
+gate = "auto"
 tracklets_gate = "required"
 [[sources]]
 name = "street"
@@ -110,7 +144,7 @@ def test_an_error_names_the_wrong_key_of_a_video_build(tmp_path: Path) -> None:
         ('"CC BY 4.0"', '" "', r"sources\.0\.licence: .* got ' '"),
         ("every_nth_frame = 3", "every_nth_frame = 0", "every_nth_frame: .* got 0"),
         ('"walkers"', '"street"', "dataset must not have the name of a source"),
-        ("tracklets_gate", "gate", "unknown key 'gate'"),
+        ("tracklets_gate", "tracklet_gate", "unknown key 'tracklet_gate'; did you mean 'trackle"),
         ('"required"', '"requird"', "tracklets_gate: must be 'required', .* got 'requird'"),
         ('"required"', '"sample:1.5"', "tracklets_gate: .* rate from 0 to 1, got 'sample:1.5'"),
     ]

@@ -57,7 +57,7 @@ from tests.services.fixtures import LabelStudioServer
 pytestmark = [pytest.mark.prefect, pytest.mark.label_studio, pytest.mark.slow]
 
 DATASET = "people"
-SCORABLE = {"dataset": "scorable", "identities_per_source": 2}
+SCORABLE = {"dataset": "scorable", "gate": "auto", "identities_per_source": 2}
 COCO = REPOSITORY / "../shared/data/coco_captions"
 RANDOM_MODEL = "tiny@random"
 EDITED = "What a reviewer wrote by hand, text number {}."
@@ -262,7 +262,9 @@ def test_a_failed_run_says_why_on_its_page_and_in_watch(
 ) -> None:
     source = {"name": "one", "format": "cuhk-pedes", "annotations": "broken.json", "images": "."}
     (tmp_path / "broken.json").write_text("[{", encoding="utf-8")
-    config = write_toml(tmp_path / "build.toml", {"dataset": "broken", "sources": [source]})
+    config = write_toml(
+        tmp_path / "build.toml", {"dataset": "broken", "gate": "auto", "sources": [source]}
+    )
     program = Path(sys.executable).with_name("prefect")
     profiles = installation.settings.home / "prefect" / "profiles.toml"
     chosen = ["--param", f"config={config}"]

@@ -43,7 +43,7 @@ gate = "sample:0.5"
 against = ["other"]
 strict_version = true
 """
-RECOS_HEAD = HEAD.replace("gate", "selection_gate").replace('version = "1.0.0"', 'last = "v1"')
+RECOS_HEAD = HEAD.replace('version = "1.0.0"', 'last = "v1"')
 QUEUES = """
 [steps.rewrites]
 policy = "sample:0.5"
@@ -69,9 +69,9 @@ FILES: dict[str, tuple[str, Callable[[Path], object]]] = {
         partial(load_build, form=UFine3CBuild),
     ),
     "recos": (f"{RECOS_HEAD}{SOURCE}{TASK}", partial(load_build, form=RecosBuild)),
-    "ccd": (f"{HEAD.replace('gate', 'groups_gate')}{SOURCE}", partial(load_build, form=CcdBuild)),
+    "ccd": (f"{HEAD}{SOURCE}", partial(load_build, form=CcdBuild)),
     "ufine6926": (
-        f"{HEAD.replace('gate', 'tracklets_gate')}\n{VIDEOS}",
+        f"{HEAD}\n{VIDEOS}",
         partial(load_build, form=UFine6926Build),
     ),
     "training": (

@@ -18,6 +18,7 @@ path = "{path}"
 """
 BUILD = """
 dataset = "mine"
+gate = "auto"
 identities_per_source = 6
 [[sources]]
 name = "street"

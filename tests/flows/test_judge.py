@@ -59,7 +59,9 @@ def test_objections_of_a_judge_flag_rewrites_and_are_stated_on_the_card(
         "licence": "CC0-1.0",
         "citation": "none",
     }
-    config = write_toml(tmp_path / "build.toml", {"dataset": "judged", "sources": [source]})
+    config = write_toml(
+        tmp_path / "build.toml", {"dataset": "judged", "gate": "auto", "sources": [source]}
+    )
     model = {
         "provider": "openai",
         "name": "judge",

@@ -44,7 +44,8 @@ def build(street: StreetWorld, tmp_path: Path) -> Build:
         "videos": str(street.folder / "videos"),
     }
     config = write_toml(
-        tmp_path / "build.toml", {"dataset": "walkers", "drawn": True, "sources": [source]}
+        tmp_path / "build.toml",
+        {"dataset": "walkers", "gate": "auto", "drawn": True, "sources": [source]},
     )
     builtin = {"provider": "builtin", "style": "flowing", "seed": 1}
     lenient = {"least_height_px": 20, "least_width_px": 6, "least_sharpness": 0, "least_images": 1}

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from PIL import Image
 from sqlalchemy import select
 
 from db.store import Store
@@ -46,10 +47,13 @@ class Project:
             "base_url": server.base_url,
         }
         self.prompt = "rewrite_description"
+        self.gate = "auto"
 
     def run(self, *options: str) -> Finished:
         """Run `loupe run` with these files."""
-        config = write_toml(self.folder / "build.toml", {"sources": [self.source]})
+        config = write_toml(
+            self.folder / "build.toml", {"gate": self.gate, "sources": [self.source]}
+        )
         rewrite = {"prompt": self.prompt, "models": [self.model]}
         values = {"description": "d", "rewrite": rewrite}
         profile = write_toml(self.folder / "profile.toml", values)
@@ -78,6 +82,30 @@ def test_a_valid_build_passes_the_checks(project: Project, server: CountingServe
     assert checked.exit_code == 0, checked.err
     assert "model counting@1" in checked.out
     assert server.ledger.summary()["total"] == 0
+
+
+def test_a_build_that_asks_people_without_a_desk_says_so_first_and_waits(
+    project: Project, server: CountingServer
+) -> None:
+    project.gate = "required"
+    checked = project.run("--check", "--json")
+    assert checked.exit_code == 1
+    (people,) = [one for one in checked.json if one["verdict"] != "ok"]
+    assert "Label Studio is not running" in people["detail"]
+    refused = project.run("--wait")
+    assert refused.exit_code == 2
+    assert people["detail"] in refused.err
+    assert server.ledger.summary()["total"] == 0
+
+    waits = project.run("--json")
+    assert waits.exit_code == 0, waits.err
+    assert waits.err.index(people["detail"]) < waits.err.index("rewrite counting")
+    assert waits.json["waiting"] > 0
+    assert waits.json["release"] is None
+    paid = server.ledger.summary()["total"]
+    project.gate = "auto"
+    assert project.run("--json").json["release"]
+    assert server.ledger.summary()["total"] == paid
 
 
 def test_a_folder_without_any_of_the_images_is_named_before_they_are_imported(
@@ -167,8 +195,74 @@ def test_doctor_checks_the_profile_that_is_named(
 
 def test_videos_that_are_not_there_are_named(loupe: Loupe, tmp_path: Path) -> None:
     source = {"name": "street", "videos": "clips/*.mp4", "licence": "CC0-1.0"}
-    build = {"descriptions_gate": "required", "drawn": True, "sources": [source]}
+    build = {"gate": "auto", "descriptions_gate": "required", "drawn": True, "sources": [source]}
     config = write_toml(tmp_path / "build.toml", build)
     checked = loupe("run", "build-ufine6926", "--config", config, "--check")
     assert checked.exit_code == 1
     assert "clips/*.mp4' names no files" in checked.out
+
+
+PHOTOS = {"name": "photos", "format": "image-list", "images": "town", "annotations": "town.txt"}
+DRAWN = {"task": "numerical calculation", "images": 12}
+SEEN = {"task": "scene", "source": "photos", "images": 4}
+IMPOSSIBLE: dict[str, tuple[str, str, dict[str, Any], tuple[str, ...]]] = {
+    "a photograph that the built-in captioner cannot see": (
+        "build-recos", "builtin", {"sources": [PHOTOS], "tasks": [DRAWN, SEEN]},
+        ("only drawn stills, not photographs",),
+    ),
+    "as many images as a caption is compared with": (
+        "build-recos", "builtin", {"tasks": [DRAWN | {"images": 10}]},
+        ("v0 would have 10 images", "compared with 10 others"),
+    ),
+    "more images than the source has": (
+        "build-recos", "hosted", {"sources": [PHOTOS], "tasks": [SEEN | {"images": 50}]},
+        ("v0 would have 3 images",),
+    ),
+    "the paper's temperature": (
+        "build-recos", "paper", {"tasks": [DRAWN]},
+        ("no caption would pass", "eta from about 0.99", "nearly even"),
+    ),
+    "sign texts that no built-in model writes": (
+        "build-recos", "builtin",
+        {"tasks": [{"task": "text translation", "images": 12, "further_pairs": 5}]},
+        ("further_pairs = 5 needs a model that writes texts",),
+    ),
+    "photographs that built-in models cannot tell apart": (
+        "build-ccd", "builtin", {"sources": [PHOTOS]}, ("only drawn stills, not photographs",),
+    ),
+    "a language that built-in models do not write": (
+        "build-ccd", "builtin", {"second_language": "zh", "sources": [PHOTOS]},
+        ("English only, not 'zh'",),
+    ),
+    "people that the built-in describer cannot see": (
+        "build-ufine6926", "builtin", {"sources": [{"name": "street", "videos": "a.avi"}]},
+        ("can only describe drawn people",),
+    ),
+    "one video for two splits": (
+        "build-ufine6926", "builtin",
+        {"descriptions_gate": "required", "sources": [{"name": "street", "videos": "a.avi"}]},
+        ("have one video", "from which the test set can come"),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", IMPOSSIBLE)
+def test_what_cannot_succeed_fails_the_check(loupe: Loupe, tmp_path: Path, case: str) -> None:
+    (tmp_path / "town").mkdir()
+    for name in ("a.jpg", "b.jpg", "c.jpg"):
+        Image.new("RGB", (32, 32)).save(tmp_path / "town" / name)
+    (tmp_path / "town.txt").write_text("a.jpg\nb.jpg\nc.jpg\n")
+    (tmp_path / "a.avi").write_bytes(b"a video")
+    flow, profile, values, said = IMPOSSIBLE[case]
+    if "sources" in values:
+        sources = [{**one, "licence": "CC0-1.0"} for one in values["sources"]]
+        values = {**values, "sources": sources}
+    config = write_toml(tmp_path / "build.toml", {"gate": "auto", **values})
+    checked = loupe("run", flow, "--config", config, "--profile", profile, "--check")
+    assert checked.exit_code == 1
+    assert all(part in checked.out for part in said), checked.out
+
+
+@pytest.mark.parametrize("flow", ["build-ufine3c", "build-ufine6926", "build-recos", "build-ccd"])
+def test_every_demonstration_passes_its_check(loupe: Loupe, flow: str) -> None:
+    assert loupe("run", flow, "--check").exit_code == 0

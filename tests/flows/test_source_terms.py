@@ -54,7 +54,7 @@ class Builder:
             "licence": licence,
             **terms,
         }
-        build = {"dataset": "tiny", "version": version, "identities_per_source": 2}
+        build = {"dataset": "tiny", "version": version, "gate": "auto", "identities_per_source": 2}
         write_toml(self._file, {**build, "sources": [source]})
         return self._loupe("run", "build-ufine3c", "--config", self._file, "--in-process", "--json")
 

@@ -193,7 +193,8 @@ def test_a_task_is_added_by_a_file(tmp_path: Path) -> None:
     )
     build = tmp_path / "build.toml"
     build.write_text(
-        '[[sources]]\nname = "town"\nformat = "image-list"\nannotations = "town.txt"\n'
+        'gate = "auto"\n[[sources]]\nname = "town"\nformat = "image-list"\n'
+        'annotations = "town.txt"\n'
         'images = "town"\n[[tasks]]\nfile = "windows.toml"\nimages = 3\n'
         '[[tasks]]\ntask = "color"\nimages = 3\nsource = "town"\n'
     )

@@ -57,7 +57,7 @@ def test_every_rewrite_of_a_real_model_is_released_or_has_a_reason(
         "images": people,
         "permitted_by": "drawn here",
     }
-    build = {"dataset": "people", "max_unusable_share": 1.0, "sources": [source]}
+    build = {"dataset": "people", "gate": "auto", "max_unusable_share": 1.0, "sources": [source]}
     config = write_toml(tmp_path / "build.toml", build)
     (tmp_path / "say_again.md").write_text(PROMPT, encoding="utf-8")
     model = {

@@ -10,7 +10,12 @@ import pytest
 from schemas.records import Granularity
 from tests.flows.command_line import Finished, Loupe
 from tests.flows.worlds import write_people, write_toml
-from tests.servers.counting_server import CountingServer, counting_server
+from tests.servers.counting_server import (
+    CountingServer,
+    counting_server,
+    prompt_text,
+    reworded,
+)
 
 SERVER_MESSAGE = "Unsupported parameter: 'max_tokens' is not supported with this model."
 CAPTIONS = 8
@@ -25,7 +30,7 @@ class Hosted:
         self.home = home
         self.server = server
         people = folder / "street"
-        annotations = write_people(
+        self.annotations = annotations = write_people(
             people, Granularity.FINE, identities=CAPTIONS, images=1, captions=1
         )
         self.source = {
@@ -38,7 +43,7 @@ class Hosted:
 
     def run(self, model: Mapping[str, Any] | None = None, **build: Any) -> Finished:
         """Run `loupe run build-ufine3c` with other settings of the model or the build."""
-        values = {"dataset": "people", **build, "sources": [self.source]}
+        values = {"dataset": "people", "gate": "auto", **build, "sources": [self.source]}
         config = write_toml(self.folder / "build.toml", values)
         spec = {
             "provider": "openai",
@@ -113,3 +118,52 @@ def test_a_repetitive_answer_is_rejected(hosted: Hosted) -> None:
     failed = hosted.run()
     assert failed.exit_code == 1
     assert "repetition" in failed.err
+
+
+def with_an_umbrella(request: dict[str, Any]) -> str:
+    """Return a rewrite that adds what the description does not say."""
+    rewrite = reworded(prompt_text(request))
+    return json.dumps({"rewrite": f"He carries a bright purple umbrella. {rewrite}"})
+
+
+def test_answers_that_a_gate_drops_count_as_unusable(hosted: Hosted) -> None:
+    hosted.server.say = with_an_umbrella
+    failed = hosted.run()
+    assert failed.exit_code == 1
+    assert f"{CAPTIONS} of {CAPTIONS} answers of counting@1 cannot be used" in failed.err
+    assert f"queue people-rewrites: {CAPTIONS} dropped as suspect" in failed.err
+    assert "purple umbrella" in failed.err
+    assert hosted.releases == []
+    found = hosted.loupe("quarantine", "people", "--json").json
+    assert ["rewrites", "suspect", CAPTIONS] in [list(row.values())[1:] for row in found["counts"]]
+    assert found["records"][0]["reason"] == "suspect"
+    assert "purple umbrella" in found["records"][0]["context"]["text"]
+    retried = hosted.loupe("quarantine", "people", "--reason", "suspect", "--retry")
+    assert "let people decide" in retried.err
+
+
+def test_stored_answers_count_as_unusable_for_every_dataset_that_uses_them(
+    hosted: Hosted,
+) -> None:
+    loop = "She has a handbag on her right hand. " * 4
+    hosted.server.say = lambda _: json.dumps({"rewrite": loop})
+    assert hosted.run().exit_code == 1
+    paid = hosted.server.ledger.summary()["total"]
+    again = hosted.run(dataset="others")
+    assert again.exit_code == 1
+    assert f"{CAPTIONS} of {CAPTIONS} answers of counting@1 cannot be used" in again.err
+    assert hosted.releases == []
+    assert hosted.server.ledger.summary()["total"] == paid
+
+
+def test_the_quarantine_of_a_dataset_lists_the_records_of_its_sources(hosted: Hosted) -> None:
+    file = hosted.annotations
+    rows = json.loads(file.read_text())
+    rows[0]["file_path"] = "missing.jpg"
+    file.write_text(json.dumps(rows))
+    assert hosted.run().exit_code == 0
+    found = hosted.loupe("quarantine", "people", "--json").json
+    assert [one["reason"] for one in found["records"]] == ["missing_image"]
+    assert [row["dataset"] for row in found["counts"]] == ["street"]
+    retried = hosted.loupe("quarantine", "people", "--reason", "missing_image", "--retry", "--json")
+    assert retried.json["put_back"] == 1

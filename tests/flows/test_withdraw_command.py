@@ -330,7 +330,7 @@ def test_an_unfinished_withdrawal_is_not_shown_as_erased(installed: Home, loupe:
     assert "not finished" in planned.err
     assert not planned.json["done"]
     source = {"name": "s", "format": "ufine6926", "annotations": "none.json", "images": "."}
-    build = {"dataset": "d", "sources": [{**source, "granularity": "fine"}]}
+    build = {"dataset": "d", "gate": "auto", "sources": [{**source, "granularity": "fine"}]}
     file = write_toml(installed.folder / "build.toml", build)
     started = loupe("run", "build-ufine3c", "--config", file, "--in-process")
     assert "not finished" in started.err

@@ -1,0 +1,69 @@
+"""Models whose answers are mostly unusable: nothing is released that was built with them."""
+
+from collections.abc import Iterable
+from math import ceil
+
+from annotate.queues import dropped_by_gates
+from db.quarantine import (
+    JUDGING_STAGES,
+    dropped_share,
+    quarantined,
+    unused_answers,
+    used_answers,
+)
+from db.reviews import DROPPED
+from db.store import Store
+from flows.engine.report import StageReport
+from schemas.errors import ModelError
+from schemas.records import Rejection
+
+_EXAMPLE_CHARACTERS = 200
+
+
+def refuse_unusable_models(
+    store: Store, dataset: str, reports: Iterable[StageReport], most: float
+) -> None:
+    """Stop a build before its release if most answers of a model are unusable.
+
+    Args:
+        store: the store.
+        dataset: the dataset that is built.
+        reports: the reports of the stages of the run.
+        most: the maximum share of a model's answers that may be unusable, in (0, 1].
+
+    Raises:
+        ModelError: a larger share is; the message gives the reasons with two examples.
+    """
+    for report in reports:
+        if not report.asked_model:
+            continue
+        unused = unused_answers(store, dataset, report.plan_id)
+        used = used_answers(store, dataset, report.plan_id)
+        dropped, share = dropped_share(store, dataset, report.plan_id)
+        dropped = min(dropped, ceil(share * used))  # an answer may have several results
+        failed = sum(one.answers for one in unused if one.stage not in JUDGING_STAGES)
+        lost, asked = sum(one.answers for one in unused) + dropped, failed + used
+        if lost <= most * asked:
+            continue
+        worst = max(unused, key=lambda one: one.answers, default=None)
+        if worst is None or dropped > worst.answers:
+            reason, answers = DROPPED, dropped
+            found = iter(dropped_by_gates(store, dataset, 2, report.plan_id))
+        else:
+            reason, answers = worst.reason, worst.answers
+            found = quarantined(store, dataset, reason, stage=worst.stage, limit=2)
+        shown = "; ".join(f"{number}. {_example(one)}" for number, one in enumerate(found, start=1))
+        raise ModelError(
+            f"{lost:,} of {asked:,} answers of {report.asked_model} cannot be used, most of them "
+            f"({answers:,}) as {reason}: {shown.rstrip('.')}. Nothing was released. "
+            f"Change the model or its prompt, or allow a larger share (max_unusable_share in the "
+            f"build file); all are listed by: loupe quarantine {dataset}"
+        )
+
+
+def _example(rejection: Rejection) -> str:
+    """Return what is wrong, and what the model wrote."""
+    texts = (rejection.context.get(key) for key in ("rewrite", "text", "answer"))
+    written = next(filter(None, texts), "")
+    said = f" It answered: {str(written)[:_EXAMPLE_CHARACTERS]!r}" if written else ""
+    return f"{rejection.detail}{said}"
