@@ -162,7 +162,7 @@ def test_what_nothing_refers_to_is_reported(copy: Path) -> None:
     agent = ("person", "nobody", "")
 
     def add_agent(rows: list[dict[str, Any]]) -> None:
-        values = (digest_of("agent", *agent), *agent, [])
+        values: tuple[object, ...] = (digest_of("agent", *agent), *agent, [])
         rows.append(dict(zip(rows[0], values, strict=True)))
         rows.sort(key=lambda row: str(row["id"]))
 

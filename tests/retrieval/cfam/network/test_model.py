@@ -178,7 +178,7 @@ def test_the_temperature_of_info_nce_is_learned_and_that_of_sdm_stays(
     assert scale.grad is not None
     assert scale.grad.item() != 0
     with torch.no_grad():
-        scale += 1
+        scale.add_(1)
     again = both(*batch)
     assert torch.equal(again["global_sdm"], found["global_sdm"])
     assert not torch.equal(again["info_nce"], found["info_nce"])
