@@ -348,9 +348,9 @@ def load_build(path: Path, form: type[BuildT]) -> BuildT:
     values = read_toml(shipped if is_shipped else path, f"build file {path}")
     build = validated(form, values, f"build file {path}", see=_KEYS, folder=path.parent)
     if unstated := [key for key in build.gates if key not in build.model_fields_set]:
-        keys = "" if unstated == ["gate"] else f", or one of {', '.join(unstated)} for each gate"
         raise ConfigurationError(
-            f"build file {path} does not say who reviews: {_WHO_REVIEWS}{keys}; see {_KEYS}"
+            f"build file {path} does not say who reviews: {_WHO_REVIEWS}, or one of "
+            f"{', '.join(unstated)} for each gate; see {_KEYS}"
         )
     return build
 

@@ -39,7 +39,7 @@ def ufine3c_pipeline() -> PipelineSpec[UFine3CBuild, UFine3CRun]:
             Step(_rewrite),
             Step(_check),
             Step(_judge),
-            Gate("rewrites", "gate"),
+            Gate("rewrites", "rewrites_gate"),
             Release(lambda run: run.build.version),
         ),
     )

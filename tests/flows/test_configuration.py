@@ -62,7 +62,7 @@ def test_an_error_names_the_wrong_key(tmp_path: Path) -> None:
 
 
 GATED = {
-    UFine3CBuild: ("gate",),
+    UFine3CBuild: ("originals_gate", "rewrites_gate"),
     UFine6926Build: ("tracklets_gate", "descriptions_gate"),
     RecosBuild: ("selection_gate", "captions_gate", "confusions_gate", "duplicates_gate"),
     CcdBuild: ("strategies_gate", "candidates_gate", "groups_gate"),
