@@ -11,11 +11,12 @@ from flows.engine.context import RunContext
 from flows.engine.importing import import_source
 from flows.engine.releasing import release_checks
 from flows.engine.sampling import SampleSettings, draw_sample
-from flows.ufine3c.source_captions import check_source_captions
+from flows.ufine3c.source_captions import check_source_captions, source_defect
 from schemas.build import SourceSpec
 from schemas.records import Caption, Granularity
 from tests.flows.worlds import write_people
 
+CAPTIONS = Path("../shared/data/coco_captions/annotations.jsonl")
 SHARED = "A man in a black coat walks with a hand in his pocket."
 
 
@@ -65,3 +66,49 @@ def test_people_are_asked_about_flagged_captions_alone(drawn: RunContext) -> Non
         warnings = [one.warnings for one in candidates(drawn.store, queue(policy))]
         assert all("it is also the caption of 1 others: people/" in one for (one,) in warnings)
     assert check_source_captions(drawn, "built").already_done == 2
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "TODO",
+        "N/A",
+        "todo: describe",
+        "00012.jpg",
+        "import os for i in range(10): print(i)",
+        'for (int i = 0; i < 10; i++) { printf("%d", i); }',
+        "SELECT * FROM captions;",
+        "console.log('x')",
+        "<p>A man in red</p>",
+        "https://example.org/a.jpg",
+        "Ein Mann mit schwarzer Jacke geht die Straße entlang.",
+        "一个穿红色外套的女人。",
+        "She wears a coat â€” a red one.",
+    ],
+)
+def test_what_is_no_description_is_found(text: str) -> None:
+    assert source_defect(text) is not None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The man is wearing a white shirt,blue jeans and shoes.",
+        "She has black hair,she is wearing a pink blouse...",
+        "THE WOMAN IS WEARING A RED COAT.",
+        "The woman has long black hair .She wears a coat ,",
+        'A man w/ a bag & a t-shirt that says "NY',
+        "A woman with brown hair, wearing a black jacket(with white stripes)",
+        "A woman wears a purple dress。，and holds a phone.",
+        "man in red",
+    ],
+)
+def test_slips_of_people_are_no_alarm(text: str) -> None:
+    assert source_defect(text) is None
+
+
+@pytest.mark.skipif(not CAPTIONS.is_file(), reason=f"{CAPTIONS} is not on this machine")
+def test_real_captions_are_no_alarm() -> None:
+    records = map(json.loads, CAPTIONS.read_text(encoding="utf-8").splitlines())
+    texts = [one["caption"] for record in records for one in record["captions"]]
+    assert [text for text in texts if source_defect(text)] == []
