@@ -123,7 +123,7 @@ class Build(Record):
     @classmethod
     def _set_all_gates(cls, values: Any) -> Any:
         """Let `gate` state the policy of every gate that has no key of its own in the file."""
-        if not isinstance(values, dict) or "gate" not in values or "gate" in cls.model_fields:
+        if not isinstance(values, dict) or "gate" not in values:
             return values
         others = {key: value for key, value in values.items() if key != "gate"}
         return dict.fromkeys(cls.gate_keys(), values["gate"]) | others
@@ -159,7 +159,8 @@ class UFine3CBuild(Build):
     `gate` is the policy for rewrites: `required` (annotators review all), `sample:RATE` (annotators
     review the suspected ones and this share of the others) or `auto` (no review; suspects are
     dropped and the release is marked *unreviewed*). `originals_gate` is that for captions of the
-    sources that a check flagged; with `auto` they are left out.
+    sources that a check flagged; with `auto` they are left out. It is that of `gate` if it is not
+    stated.
     """
 
     dataset: DatasetName = "ufine3c"

@@ -9,10 +9,11 @@ from annotate.queues import Queue, apply_policy, candidates, count_proposed, par
 from db.entities import StoredEntity, find
 from flows.engine.context import RunContext
 from flows.engine.importing import import_source
+from flows.engine.pipeline import load_build
 from flows.engine.releasing import release_checks
 from flows.engine.sampling import SampleSettings, draw_sample
 from flows.ufine3c.source_captions import check_source_captions, source_defect
-from schemas.build import SourceSpec
+from schemas.build import SourceSpec, UFine3CBuild
 from schemas.records import Caption, Granularity
 from tests.flows.worlds import write_people
 
@@ -112,3 +113,15 @@ def test_real_captions_are_no_alarm() -> None:
     records = map(json.loads, CAPTIONS.read_text(encoding="utf-8").splitlines())
     texts = [one["caption"] for record in records for one in record["captions"]]
     assert [text for text in texts if source_defect(text)] == []
+
+
+@pytest.mark.parametrize(
+    ("keys", "policy"), [("", "required"), ('originals_gate = "auto"', "auto")]
+)
+def test_the_gate_of_rewrites_is_that_of_captions_unless_stated(
+    tmp_path: Path, keys: str, policy: str
+) -> None:
+    source = 'name = "a"\nformat = "cuhk-pedes"\nannotations = "a.json"\nimages = "."\n'
+    (tmp_path / "b.toml").write_text(f'gate = "required"\n{keys}\n[[sources]]\n{source}')
+    build = load_build(tmp_path / "b.toml", UFine3CBuild)
+    assert build.gates == {"gate": "required", "originals_gate": policy}
