@@ -42,6 +42,8 @@ _CONTROL = re.compile(
 
 
 _PEEKED = 4096
+_GENERIC_WORDS = frozenset({"captions", "instances", "karpathy", "fg", "text", "pedes"})
+"""Words in names of formats that are not the name of a collection."""
 _JSON_STARTS = (b"{", b"[", b"")
 _A_LIST = "; it begins a JSON list, wanted one object a line"
 
@@ -323,10 +325,10 @@ class Importer(Record):
     ) -> Source:
         """Return the source at `path`, with the importer's terms as defaults.
 
-        The name is by default that of the format. The homepage is the importer's unless the user
-        gives another citation, because the collection is then another one as well. Only the file's
-        name is kept of the path, so that the same file imported from another folder is the same
-        source.
+        The name is by default that of the format. Citation and homepage are the importer's only if
+        the source is the collection of its authors (`is_collection`), and the homepage only if the
+        user gives no other citation. Only the file's name is kept of the path, so that the same
+        file imported from another folder is the same source.
 
         Raises:
             FormatError: the annotations cannot be read, or their name cannot be recorded.
@@ -334,16 +336,31 @@ class Importer(Record):
         if storable(path.name) != path.name:
             what = "has a name that is no UTF-8, and cannot be recorded; rename it"
             raise FormatError(f"{storable(str(path))} {what}")
+        credited = self.is_collection(name or self.format, licence)
         return Source(
             name=name or self.format,
             format=self.format,
             annotation_file=path.name,
             annotation_sha256=self.digest(path),
             licence=licence or self.licence,
-            citation=citation or self.citation,
-            homepage=homepage or (None if citation else self.homepage),
+            citation=citation or (self.citation if credited else ""),
+            homepage=homepage or (self.homepage if credited and not citation else None),
             granularity=granularity or self.granularity,
         )
+
+    def is_collection(self, name: str, licence: str | None) -> bool:
+        """Whether a source in this format is the collection that the format was made for.
+
+        Others use the formats of well-known collections for their own images, whose authors must
+        not be credited with them: then the name is another, or the licence. A format without a
+        homepage is that of no collection.
+        """
+        if self.homepage is None:
+            return True
+        given = _squashed(name)
+        words = [_squashed(word) for word in self.format.split("-") if word not in _GENERIC_WORDS]
+        is_named = any(word in given for word in words)
+        return is_named and licence in (None, self.licence)
 
     @property
     def hint_on_splits(self) -> str:
@@ -473,6 +490,10 @@ class Importer(Record):
                 detail = f"line {row.line:,} {row.what}"
             fault = FieldError("", "malformed_csv", detail)
             yield bad_row(fault, path.name, row.index, "", "file" if row.ends else "record")
+
+
+def _squashed(name: str) -> str:
+    return "".join(filter(str.isalnum, name.casefold()))
 
 
 def digest_file(path: Path) -> str:

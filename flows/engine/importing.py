@@ -28,6 +28,7 @@ from schemas.records import (
     Rejection,
     Sample,
     Source,
+    SourceTerms,
     TermsCorrection,
 )
 from sources.annotations import Importer
@@ -102,8 +103,9 @@ def correct_terms(context: RunContext, spec: SourceSpec | VideoSourceSpec) -> No
         earlier = corrections_of(context.store, [entity.id]).get(entity.id)
         terms = earlier[1].terms if earlier else source.terms
         old = terms.model_dump()
-        stated = {name: getattr(spec, name) for name in old}
-        changed = {name: value for name, value in stated.items() if value and value != old[name]}
+        stated = {name: value for name in old if (value := getattr(spec, name))}
+        stated = _undue_credits(spec, terms) | stated
+        changed = {name: value for name, value in stated.items() if value != old[name]}
         if not changed:
             continue
         terms = terms.model_copy(update=changed)
@@ -136,6 +138,16 @@ def correct_terms(context: RunContext, spec: SourceSpec | VideoSourceSpec) -> No
                 f"these permit it: {releases} (loupe withdraw --source {source.name})"
             )
         context.progress.say(f"terms of {source.name} corrected: {changes}; {made}")
+
+
+def _undue_credits(spec: SourceSpec | VideoSourceSpec, terms: SourceTerms) -> dict[str, str | None]:
+    """Return what to write over credits of a collection that a source turns out not to be."""
+    if isinstance(spec, VideoSourceSpec):
+        return {}
+    importer = importer_for(spec.format)
+    if terms.citation != importer.citation or importer.is_collection(spec.name, spec.licence):
+        return {}
+    return {"citation": "", "homepage": None}
 
 
 def _imported(store: Store, spec: SourceSpec | VideoSourceSpec) -> list[StoredEntity]:
@@ -221,6 +233,11 @@ def open_source(context: RunContext, spec: SourceSpec) -> "OpenSource":
         homepage=spec.homepage,
         granularity=spec.granularity,
     )
+    if not spec.citation and not importer.is_collection(spec.name, spec.licence):
+        context.progress.say(
+            f"source {spec.name}: the authors of {importer.format} are not cited, because its name "
+            f"or its licence is another; if it is their collection, state its citation"
+        )
     entity, source = register_source(context, described, spec)
     tombstones = Tombstones(context.store)
     return OpenSource(context, spec, importer, source, entity, tombstones, ImageLimits())

@@ -145,9 +145,9 @@ def test_wrong_arguments_give_a_one_sentence_error(loupe: Loupe) -> None:
         (["lineage", "abc"], "an id needs at least 6 digits; got 'abc'"),
         (["lineage", "abcdef"], "no entity has an id that starts with 'abcdef'"),
         (["lineage", "%%%%%%"], "no entity has an id that starts with '%%%%%%'"),
-        (["run", "build-ufine3c", "--config", "none.toml"], "none.toml cannot be read: No such"),
+        (["run", "build-ufine3c", "--config", "none.toml"], "none.toml cannot be read: does not"),
         (["run", "build-ufine3c", "--profile", "[/x].toml"], "no profile '[/x].toml'"),
-        (["cost", "--config", "none.toml"], "none.toml cannot be read: No such"),
+        (["cost", "--config", "none.toml"], "none.toml cannot be read: does not"),
         (["quarantine", "x", "--retry"], "--retry needs a dataset and a --reason"),
     ]
     for arguments, sentence in cases:
@@ -176,7 +176,7 @@ def test_a_build_file_is_read_before_a_run_starts_on_the_server(loupe: Loupe, ho
     finally:
         stop(home, SERVER)
     assert refused.exit_code == 2
-    assert "none.toml cannot be read: No such" in refused.err
+    assert "none.toml cannot be read: does not" in refused.err
 
 
 def test_a_server_that_ends_during_a_run_is_reported() -> None:

@@ -171,7 +171,7 @@ def test_a_missing_file_is_named(loupe: Loupe, tmp_path: Path) -> None:
     missing = str(tmp_path / "missing.json")
     refused = loupe("metrics", "ccd", *files, "--samples", missing)
     assert refused.exit_code == 2
-    assert f"{missing} cannot be read: No such file" in refused.err
+    assert f"{missing} cannot be read: does not exist" in refused.err
     (tmp_path / "samples.json").write_text(json.dumps(CCD))
     refused = loupe("metrics", "ccd", *files, "--samples", str(tmp_path / "samples.json"))
     assert refused.exit_code == 2

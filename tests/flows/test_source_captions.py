@@ -9,13 +9,15 @@ from annotate.queues import Queue, apply_policy, candidates, count_proposed, par
 from db.entities import StoredEntity, find
 from flows.engine.context import RunContext
 from flows.engine.importing import import_source
+from flows.engine.pipeline import load_build
 from flows.engine.releasing import release_checks
 from flows.engine.sampling import SampleSettings, draw_sample
-from flows.ufine3c.source_captions import check_source_captions
-from schemas.build import SourceSpec
+from flows.ufine3c.source_captions import check_source_captions, source_defect
+from schemas.build import SourceSpec, UFine3CBuild
 from schemas.records import Caption, Granularity
 from tests.flows.worlds import write_people
 
+CAPTIONS = Path("../shared/data/coco_captions/annotations.jsonl")
 SHARED = "A man in a black coat walks with a hand in his pocket."
 
 
@@ -65,3 +67,61 @@ def test_people_are_asked_about_flagged_captions_alone(drawn: RunContext) -> Non
         warnings = [one.warnings for one in candidates(drawn.store, queue(policy))]
         assert all("it is also the caption of 1 others: people/" in one for (one,) in warnings)
     assert check_source_captions(drawn, "built").already_done == 2
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "TODO",
+        "N/A",
+        "todo: describe",
+        "00012.jpg",
+        "import os for i in range(10): print(i)",
+        'for (int i = 0; i < 10; i++) { printf("%d", i); }',
+        "SELECT * FROM captions;",
+        "console.log('x')",
+        "<p>A man in red</p>",
+        "https://example.org/a.jpg",
+        "Ein Mann mit schwarzer Jacke geht die Straße entlang.",
+        "一个穿红色外套的女人。",
+        "She wears a coat â€” a red one.",
+    ],
+)
+def test_what_is_no_description_is_found(text: str) -> None:
+    assert source_defect(text) is not None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The man is wearing a white shirt,blue jeans and shoes.",
+        "She has black hair,she is wearing a pink blouse...",
+        "THE WOMAN IS WEARING A RED COAT.",
+        "The woman has long black hair .She wears a coat ,",
+        'A man w/ a bag & a t-shirt that says "NY',
+        "A woman with brown hair, wearing a black jacket(with white stripes)",
+        "A woman wears a purple dress。，and holds a phone.",
+        "man in red",
+    ],
+)
+def test_slips_of_people_are_no_alarm(text: str) -> None:
+    assert source_defect(text) is None
+
+
+@pytest.mark.skipif(not CAPTIONS.is_file(), reason=f"{CAPTIONS} is not on this machine")
+def test_real_captions_are_no_alarm() -> None:
+    records = map(json.loads, CAPTIONS.read_text(encoding="utf-8").splitlines())
+    texts = [one["caption"] for record in records for one in record["captions"]]
+    assert [text for text in texts if source_defect(text)] == []
+
+
+@pytest.mark.parametrize(
+    ("keys", "policy"), [("", "required"), ('originals_gate = "auto"', "auto")]
+)
+def test_the_gate_of_rewrites_is_that_of_captions_unless_stated(
+    tmp_path: Path, keys: str, policy: str
+) -> None:
+    source = 'name = "a"\nformat = "cuhk-pedes"\nannotations = "a.json"\nimages = "."\n'
+    (tmp_path / "b.toml").write_text(f'gate = "required"\n{keys}\n[[sources]]\n{source}')
+    build = load_build(tmp_path / "b.toml", UFine3CBuild)
+    assert build.gates == {"gate": "required", "originals_gate": policy}

@@ -4,11 +4,15 @@ from pathlib import Path
 
 import pytest
 
-from flows.engine.importing import refusal_of_terms
+from db.entities import fetch
+from db.release_rows import corrections_of
+from flows.engine.context import RunContext
+from flows.engine.importing import import_source, refusal_of_terms
 from models.profiles.settings import load_settings
 from release.files import CARD
 from release.manifest import MANIFEST, read_manifest
-from schemas.records import Granularity
+from schemas.build import SourceSpec
+from schemas.records import Granularity, Source
 from tests.flows.command_line import Finished, Loupe
 from tests.flows.worlds import write_people, write_toml
 from tests.release.test_forged import reseal
@@ -138,3 +142,23 @@ def test_a_patch_release_has_the_current_terms(build: Builder, loupe: Loupe) -> 
     rebuilt = first.parent / "again"
     messages_of(loupe("release", "rebuild", "tiny@0.1.1", "--out", rebuilt))
     assert read_manifest(rebuilt).id == read_manifest(patch).id
+
+
+def test_credits_of_a_collection_go_when_another_licence_is_stated(
+    home_run: RunContext, tmp_path: Path
+) -> None:
+    annotations = write_people(
+        tmp_path / "a", Granularity.MEDIUM, identities=1, images=1, captions=1
+    )
+    spec = SourceSpec(
+        name="cuhk", format="cuhk-pedes", annotations=annotations, images=annotations.parent
+    )
+    entity, _ = import_source(home_run, spec)
+    assert "Person Search" in find_one(home_run, entity.id).citation
+    import_source(home_run, spec.model_copy(update={"licence": "CC0-1.0"}))
+    terms = corrections_of(home_run.store, [entity.id])[entity.id][1].terms
+    assert (terms.licence, terms.citation, terms.homepage) == ("CC0-1.0", "", None)
+
+
+def find_one(run: RunContext, entity_id: str) -> Source:
+    return fetch(run.store, [entity_id])[entity_id].record(Source)

@@ -47,6 +47,33 @@ def test_another_citation_removes_the_default_homepage(tmp_path: Path) -> None:
     assert importer_for("cuhk-pedes").describe(path, citation="Ours").homepage is None
 
 
+@pytest.mark.parametrize(
+    ("image_format", "name", "licence", "credited"),
+    [
+        ("cuhk-pedes", "CUHK-PEDES", None, True),
+        ("cuhk-pedes", "cuhk_2017", None, True),
+        ("cuhk-pedes", "CUHK-PEDES", "CC0-1.0", False),
+        ("cuhk-pedes", "our-street", None, False),
+        ("coco-captions", "MSCOCO", None, True),
+        ("coco-captions", "holiday", "CC-BY-4.0", False),
+        ("rstpreid", "RSTPReid", None, True),
+        ("karpathy-flickr30k", "flickr30k", None, True),
+        ("karpathy-flickr30k", "ours", "CC-BY-4.0", False),
+    ],
+)
+def test_authors_are_credited_only_with_their_own_collection(
+    tmp_path: Path, image_format: str, name: str, licence: str | None, credited: bool
+) -> None:
+    path = tmp_path / "a.json"
+    path.write_bytes(b"[]")
+    importer = importer_for(image_format)
+    source = importer.describe(path, name=name, licence=licence)
+    assert source.citation == (importer.citation if credited else "")
+    assert source.homepage == (importer.homepage if credited else None)
+    ours = importer.describe(path, name=name, licence=licence, citation="Ours")
+    assert (ours.citation, ours.homepage) == ("Ours", None)
+
+
 def test_a_name_that_is_not_utf8_is_refused(tmp_path: Path) -> None:
     path = tmp_path / os.fsdecode(b"caf\xe9.jsonl")
     path.write_bytes(b"{}")
