@@ -276,7 +276,7 @@ def _is_not_a_quotation(text: _Text) -> Defect | None:
     quoted = sum(len(match.group()) for match in QUOTED.finditer(text.line))
     if quoted <= _MOST_QUOTED * len(text.line):
         return None
-    return Defect("markup", "stands in quotation marks")
+    return Defect("markup", "is in quotation marks as a whole")
 
 
 _FEWEST_BEFORE_COLON = 3
