@@ -5,6 +5,7 @@ addresses, labels and dialogue are refused because prose has no place for their 
 they are on a list. Words in quotation marks are shown in the image and may be anything.
 """
 
+import json
 import re
 import unicodedata
 from collections import Counter
@@ -27,11 +28,13 @@ from schemas.phrases import QUOTED
 class Defect(NamedTuple):
     """Why a text cannot be used: a stable snake_case word, and a sentence without its subject.
 
-    The sentence goes on after the name of the text: «holds the character '<'».
+    The sentence goes on after the name of the text: «holds the character '<'». A doubtful defect
+    may be a matter of style; where texts are compared with their source, a person decides about it.
     """
 
     reason: str
     detail: str
+    is_doubtful: bool = False
 
 
 class Form(NamedTuple):
@@ -41,11 +44,13 @@ class Form(NamedTuple):
         language: the language of the dataset (ISO 639-1).
         sentences: it begins and ends as sentences do; otherwise it may also be a phrase.
         shows_signs: it may state programs, sums and signs, as captions of such images do.
+        is_shown: it is the text of a sign, which need not be a sentence about anything.
     """
 
     language: str = ENGLISH
     sentences: bool = True
     shows_signs: bool = False
+    is_shown: bool = False
 
 
 PROSE = Form()
@@ -65,7 +70,7 @@ def form_defect(text: str, form: Form = PROSE, like: str = "") -> Defect | None:
     if not text.strip():
         return Defect("empty", "holds no text")
     seen = _Text(text, form, like)
-    for rule in _RULES:
+    for rule in _RULES[: _OF_SIGNS if form.is_shown else None]:
         if (defect := rule(seen)) is not None:
             return defect
     return None
@@ -131,7 +136,7 @@ def words_of(text: str) -> list[str]:
     return _WORD.findall(text)
 
 
-# The rules, in the order in which they are asked.
+# The rules, in the order in which they are asked; those of doubtful defects are the last.
 
 _JOINERS = "\u200c\u200d"  # join letters in some scripts
 _UNPRINTABLE = ("Cc", "Cf", "Co", "Cn", "Cs", "Zl", "Zp")
@@ -177,6 +182,8 @@ _LINE_BREAK = re.compile(r"(?P<before>[^\n]*)\n\s*(?P<next>\S)")
 
 def _is_paragraph(text: _Text) -> Defect | None:
     raw = text.raw.strip()
+    if text.form.shows_signs:
+        return None
     if (item := _LIST_LINE.search(raw)) is not None:
         return Defect("markup", f"holds a list or a heading: {shown(raw[item.start() :].strip())}")
     for match in _LINE_BREAK.finditer(raw):
@@ -185,6 +192,28 @@ def _is_paragraph(text: _Text) -> Defect | None:
         if not ends and not match["next"].islower():
             return Defect("markup", f"holds separate lines: {shown(before)}")
     return None
+
+
+_EMPHASIS = re.compile(r"(\*\*|__|\*)(?=\S)(?:(?!\1).)+\1")
+_OPENED = re.compile(r"<\s*(?:think|thinking|reasoning|thought|analysis|answer|caption)\b")
+
+
+def _is_not_wrapped(text: _Text) -> Defect | None:
+    """Refuse a text inside emphasis, inside JSON or after reasoning, also one that shows signs."""
+    line = text.line
+    if _EMPHASIS.fullmatch(line) or _OPENED.match(line):
+        return Defect("markup", f"is wrapped in markup: {shown(line)}")
+    if line[0] in "{[" and _is_json(line):
+        return Defect("markup", f"holds JSON again: {shown(line)}")
+    return None
+
+
+def _is_json(line: str) -> bool:
+    try:
+        json.loads(line)
+    except (ValueError, RecursionError):
+        return False
+    return True
 
 
 _SIGNS = frozenset(" .,;:!?'\"’‘“”„‚«»‹›()/&%°+×$€£¥–—-½¼¾²³′″#0123456789")
@@ -218,7 +247,7 @@ def _belongs_to_language(text: _Text) -> Defect | None:
 
 
 def _is_picture(character: str) -> bool:
-    return unicodedata.category(character) in ("So", "Sk", "Cs") or character.isalpha()
+    return not character.isascii() and unicodedata.category(character) in ("So", "Sk")
 
 
 def _foreign_character(plain: str, at: int) -> Defect:
@@ -239,7 +268,7 @@ _WIDE_SCRIPTS = frozenset(("CJK", "Hiragana", "Katakana"))
 
 def _is_spaced(text: _Text) -> Defect | None:
     """Refuse signs that run into each other or into words, as in addresses and programs."""
-    match = _TOO_CLOSE.search(text.plain)
+    match = None if text.form.shows_signs else _TOO_CLOSE.search(text.plain)
     if match is None or match.group() in text.like:
         return None
     return Defect("markup", f"is not spaced as prose is: {_around(text.plain, match)}")
@@ -258,11 +287,14 @@ _INCHES = re.compile(r"(?<=\d)[\"”]")
 
 
 def _is_balanced(text: _Text) -> Defect | None:
-    line = _INCHES.sub("", text.line)
+    if text.form.shows_signs:
+        return None
     for opening, closing in _PAIRS:
-        if line.count(opening) != line.count(closing) and not (opening == "“" and "„" in line):
+        if text.line.count(opening) != text.line.count(closing) and not (
+            opening == "“" and "„" in text.line
+        ):
             return Defect("markup", f"opens or closes {opening}{closing} only once")
-    if line.count('"') % 2:
+    if text.line.count('"') % 2 and _INCHES.sub("", text.line).count('"') % 2:
         return Defect("markup", "holds a quotation mark without its other half")
     return None
 
@@ -303,7 +335,8 @@ def _has_no_labels(text: _Text) -> Defect | None:
         if is_label and _is_said(before, text):
             continue
         if is_label or not match["next"]:
-            return Defect("markup", f"holds a label: {shown(before + match['colon'])}")
+            said = shown(before + match["colon"])
+            return Defect("markup", f"holds a label: {said}", is_doubtful=True)
     return None
 
 
@@ -324,6 +357,12 @@ def _is_no_list(text: _Text) -> Defect | None:
     return Defect("markup", f"is a list: {_around(text.plain, match)}")
 
 
+def _says_something(text: _Text) -> Defect | None:
+    if LETTERS.search(text.line) is not None or (text.form.shows_signs and text.words):
+        return None
+    return Defect("no_words", f"holds no words: {shown(text.line)}")
+
+
 _MIXED = re.compile(r"[^\W\d_]\d+[^\W\d_]|\d[^\W\d_]+\d")
 _THRICE = re.compile(r"([^\W\d_A-Z])\1\1")
 _LONGEST_WORD = 45  # characters; German compounds and chains of hyphens stay below it
@@ -333,8 +372,6 @@ _SPELLED_OUT = re.compile(r"(?:(?<!\w)[^\W\d_] ){4}")
 
 def _has_words(text: _Text) -> Defect | None:
     language = text.form.language
-    if not any(LETTERS.search(word) for word in text.words):
-        return Defect("no_words", f"holds no words: {shown(text.line)}")
     if scripts_of(language) & _WIDE_SCRIPTS or text.form.shows_signs:
         return None
     if _SPELLED_OUT.search(text.plain) is not None:
@@ -414,9 +451,13 @@ def _is_note(text: _Text) -> bool:
 
 
 def _states(text: _Text) -> Defect | None:
+    if text.form.shows_signs:
+        return None
     for sentence in text.sentences:
         if re.search(r"[?？؟]", sentence) is not None:
-            return Defect("question", f"asks instead of stating: {shown(sentence)}")
+            return Defect(
+                "question", f"asks instead of stating: {shown(sentence)}", is_doubtful=True
+            )
     return None
 
 
@@ -438,6 +479,8 @@ _SUBJECT_WORDS = 5  # where the subject of a clause is; «a shirt that reads I c
 
 def _is_in_third_person(text: _Text) -> Defect | None:
     language = text.form.language
+    if text.form.shows_signs:
+        return None
     speakers = frozenset(_SPEAKERS.get(language, "").split())
     for sentence in text.sentences:
         for clause in clauses_of(sentence):
@@ -447,9 +490,8 @@ def _is_in_third_person(text: _Text) -> Defect | None:
                 words = _SEEING.sub("", clause.casefold().replace("’", "'")).split()
                 said = [word for word in words[:_SUBJECT_WORDS] if word.strip(".!?") in speakers]
             if said and not speakers & set(text.like.casefold().split()):
-                return Defect(
-                    "addresses_reader", f"speaks of its writer or reader: {shown(clause)}"
-                )
+                detail = f"speaks of its writer or reader: {shown(clause)}"
+                return Defect("addresses_reader", detail, is_doubtful=True)
     return None
 
 
@@ -517,7 +559,7 @@ def _is_in_language(text: _Text) -> Defect | None:
         if scripts:
             latin = sum(one.isascii() for one in letters)
             if latin > len(letters) / 2:
-                return _wrong_language(sentence, language)
+                return _wrong_language(sentence, "en", language)
             continue
         words = LETTERS.findall(sentence)
         if len(words) < _FEWEST_WORDS:
@@ -528,34 +570,38 @@ def _is_in_language(text: _Text) -> Defect | None:
                 continue
             if guess == ENGLISH or probability < SURE:
                 return Defect("gibberish", f"is not readable English: {shown(sentence)}")
-            return _wrong_language(sentence, language)
+            return _wrong_language(sentence, guess, language)
         if guess != language and probability >= _VERY_SURE and len(words) >= _FEWEST_TO_GUESS:
-            return _wrong_language(sentence, language)
+            return _wrong_language(sentence, guess, language)
     return None
 
 
-def _wrong_language(sentence: str, language: str) -> Defect:
-    return Defect("wrong_language", f"is not in the language {language!r}: {shown(sentence)}")
+def _wrong_language(sentence: str, found: str, wanted: str) -> Defect:
+    detail = f"is in the language {found!r}, wanted {wanted!r}: {shown(sentence)}"
+    return Defect("wrong_language", detail)
 
 
 _RULES: tuple[Callable[[_Text], Defect | None], ...] = (
     _characters_print,
     _is_decoded,
     _is_paragraph,
+    _is_not_wrapped,
+    _says_something,
     _belongs_to_language,
     _is_spaced,
     _is_balanced,
     _is_not_a_quotation,
-    _has_no_labels,
-    _is_no_list,
     _has_words,
+    _is_no_list,
     _has_small_letters,
-    _states,
-    _begins_and_ends,
-    _is_in_third_person,
     _says_it_once,
     _is_in_language,
+    _begins_and_ends,
+    _has_no_labels,
+    _states,
+    _is_in_third_person,
 )
+_OF_SIGNS = _RULES.index(_is_spaced)
 
 _MOST_SHOWN = 60
 

@@ -55,6 +55,11 @@ def scripts_of(language: str) -> frozenset[str]:
     return frozenset(script for script, users in _SCRIPTS.items() if language in users.split())
 
 
+def is_written_without_spaces(language: str) -> bool:
+    """Whether a language puts no spaces between words."""
+    return bool(scripts_of(language) & {"CJK", "Hiragana", "Katakana", "Thai"})
+
+
 def has_capitals(language: str) -> bool:
     """Whether a language distinguishes capital letters."""
     return scripts_of(language) <= frozenset(_SCRIPTS) - _CASELESS

@@ -50,6 +50,7 @@ class NewCall(NamedTuple):
     cost: float | None
     currency: str | None
     served: ServedModel | None = None
+    repairs: tuple[str, ...] = ()
 
 
 class CostRow(NamedTuple):
@@ -247,6 +248,7 @@ def _row(call: NewCall, agent: AgentRef) -> dict[str, Any]:
         "cost": call.cost,
         "currency": call.currency,
         "served": call.served and call.served.model_dump_json(),
+        "repairs": "; ".join(call.repairs) or None,
         "called_at": datetime.now(UTC),
     }
 

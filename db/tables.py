@@ -310,7 +310,8 @@ class ModelCall(Base):
 
     `response` is the text of the answer, or what is wrong with it; `raw` is the whole body that the
     server sent, readable or not. Unknown tokens and cost are NULL. `served` is what the server
-    reported about the model in that run (`schemas.chat.ServedModel`), if anything.
+    reported about the model in that run (`schemas.chat.ServedModel`), if anything. `repairs` says
+    what was wrong with the form of an answer that was used nevertheless.
 
     A search of images on the web is also a call (`db.calls`): its `tokens_in` are the
     requests that the service counts.
@@ -341,6 +342,7 @@ class ModelCall(Base):
     cost: Mapped[float | None]
     currency: Mapped[str | None] = mapped_column(String(8))
     served: Mapped[str | None] = mapped_column(Text)
+    repairs: Mapped[str | None] = mapped_column(Text)
     called_at: Mapped[datetime]
 
 

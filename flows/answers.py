@@ -2,25 +2,36 @@
 
 import json
 import re
-import unicodedata
-from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
+from checks.defects import outside_quotes, refusal_in, text_defect
+from checks.form import PROSE, Form, one_line, repetition_in, shown
 from checks.grammar import LANGUAGE, SPELLING, check_grammar
-from checks.language import SURE, foreign_script, guessed_language
+from checks.language import (
+    ENGLISH,
+    LETTERS,
+    SURE,
+    foreign_script,
+    guessed_language,
+    scripts_of,
+    writes,
+)
 from prompts.loader import Prompt
-from schemas.chat import ChatAnswer, ChatRequest
-from schemas.phrases import QUOTED
+from schemas.chat import ChatAnswer, ChatOutcome, ChatRequest
 from schemas.records import Rejection
 
 # JSON schemas of answers.
 
 
-def text_schema(most_characters: int) -> dict[str, Any]:
-    """Return the schema of a text of 1 to `most_characters` characters."""
-    return {"type": "string", "minLength": 1, "maxLength": most_characters}
+def text_schema() -> dict[str, Any]:
+    """Return the schema of a text.
+
+    It has no maximum length: a decoder that keeps to one ends in the middle of a word. `read_text`
+    checks the length afterwards.
+    """
+    return {"type": "string", "minLength": 1}
 
 
 def object_schema(properties: dict[str, Any]) -> dict[str, Any]:
@@ -31,17 +42,6 @@ def object_schema(properties: dict[str, Any]) -> dict[str, Any]:
         "required": list(properties),
         "additionalProperties": False,
     }
-
-
-# The text outside quotations: captions quote signs, programs and answers.
-
-
-def _beside_quotes(text: str) -> str:
-    """Return `text` with a space for each quotation; the quoted text if there is no other."""
-    text = text.strip()
-    if (whole := QUOTED.fullmatch(text)) is not None:
-        return whole.group()[1:-1].strip()
-    return QUOTED.sub(" ", text)
 
 
 # A model's own answer, quoted as data in a repeated request.
@@ -77,53 +77,6 @@ def repair_request(
             "prompt_digest": prompt.digest,
         }
     )
-
-
-# Find what a model writes instead of an answer: a refusal, or an announcement.
-#
-# Both are searched as a sentence or clause outside quotation marks, because a caption may well
-# state that a card reads “I'm sorry”.
-
-_CANNOT = (
-    r"(?:i|we) (?:(?:can(?:no|')t|can not|won't|will not|do not|don't)"
-    r"|(?:am|are|'m|'re) (?:not able|unable|not allowed|not permitted))"
-)
-_TASK = (
-    r"help|assist|comply|provide|rewrite|fulfil|do (?:that|this)|create|generate|describe|identify"
-    r"|recogni[sz]e|process|continue|share|see|view|write|make|answer|feel comfortable"
-)
-_CLAUSE = r"(?:^|[.!?;,]\s+|\s[–—-]\s|\b(?:but|so|and|however|unfortunately)\s+)"
-_REFUSAL = re.compile(
-    rf"{_CLAUSE}(?P<clause>(?:i am|i'm)(?: so| very| really)? sorry\b|sorry, (?:but )?(?:i|we)\b"
-    rf"|i apologi[sz]e\b|my apologies\b|{_CANNOT} (?:to )?(?:{_TASK})\b"
-    r"|(?:i am |i'm )?unable to (?:assist|help|comply|fulfil)|(?:this|that|it) (?:request )?"
-    r"(?:violates|is against) (?:the |our |my )?(?:content polic|guidelines))"
-    r"|(?P<own>\bas an ai\b|\bas a (?:large )?language model\b"
-    r"|\bagainst (?:my|our) (?:guidelines|policy|programming|content polic))",
-    re.IGNORECASE,
-)
-_CHATTER = re.compile(
-    r"^(?:(?:sure|certainly|of course|okay|ok|absolutely|great)\b[,.!]*\s+)?"
-    r"here(?:'s| is| are)\b[^:.]{0,80}\b(?:caption|description|version|rewrite|strateg|answer|json)"
-    r"[^:.]{0,60}:|^(?:sure|certainly|of course)[,.!]+\s+(?:here|i)\b",
-    re.IGNORECASE,
-)
-
-
-def refusal_in(text: str) -> str | None:
-    """Return the words by which a model refuses, or None if `text` is not a refusal."""
-    match = _REFUSAL.search(_own_words(text))
-    return (match["clause"] or match["own"]) if match else None
-
-
-def chatter_in(text: str) -> str | None:
-    """Return what a model says before it answers («Sure! Here is the caption:»), or None."""
-    match = _CHATTER.search(_own_words(text))
-    return match.group() if match else None
-
-
-def _own_words(text: str) -> str:
-    return _beside_quotes(text).replace("’", "'")
 
 
 # The words of a caption, which decide whether two captions say the same.
@@ -167,6 +120,8 @@ _CLOSE_TAG = re.compile(rf"<\s*/\s*({_NAMES})\s*>", re.IGNORECASE)
 _BLOCK = re.compile(rf"<\s*({_NAMES})\b[^>]*>.*?<\s*/\s*\1\s*>", re.DOTALL | re.IGNORECASE)
 _FENCE = "```"
 _OBJECT = re.compile(r"\{\s*[\"}]")  # other braces may be part of the surrounding text
+_ARGUMENTS = ("arguments", "parameters", "input")
+"""Fields of a tool call that hold the answer."""
 
 
 class UnusableAnswerError(Exception):
@@ -181,14 +136,22 @@ class UnusableAnswerError(Exception):
         self.detail = detail
 
 
-def find_object(raw: str) -> dict[str, Any] | None:
+class FoundObject(NamedTuple):
+    """The JSON object of an answer, and what was repaired to read it, in words."""
+
+    value: dict[str, Any]
+    repairs: tuple[str, ...] = ()
+
+
+def find_object(raw: str) -> FoundObject | None:
     """Return the JSON object of an answer; None if there is no brace outside its reasoning.
 
-    Everything before a lone closing tag is reasoning, including objects.
+    Everything before a lone closing tag is reasoning, including objects. Of a tool call the
+    arguments are returned. JSON that ends but is not valid is repaired; what was cut off is not.
 
     Raises:
-        UnusableAnswerError: `truncated_answer` (the object, its fence or the reasoning does not
-            end) or `unparseable_answer` (invalid JSON, or several objects).
+        UnusableAnswerError: `truncated_answer` (the object or the reasoning does not end) or
+            `unparseable_answer` (not JSON, or several different objects).
     """
     at = start = 0
     while start >= 0:
@@ -198,9 +161,9 @@ def find_object(raw: str) -> dict[str, Any] | None:
         if opened is not None:
             at = _end_of_reasoning(raw, opened)
         elif start >= 0:
-            value, end = _object_or_reasoning(raw, at, start)
-            if value is not None:
-                return value
+            found, end = _object_or_reasoning(raw, start)
+            if found is not None:
+                return _arguments_of(found)
             at = end
     return None
 
@@ -211,21 +174,19 @@ def _start_of_object(raw: str, at: int) -> int:
     return match.start() if match else raw.find("{", at)
 
 
-def _object_or_reasoning(raw: str, at: int, start: int) -> tuple[dict[str, Any] | None, int]:
-    """Return the object at `start` (None if it is reasoning) and the end of either.
-
-    Reasoning without an opening tag begins at `at`.
-    """
+def _object_or_reasoning(raw: str, start: int) -> tuple[FoundObject | None, int]:
+    """Return the object at `start` (None if it is reasoning) and the end of either."""
     try:
-        value, end = _decoded(raw, start)
+        found, end = _decoded(raw, start)
     except UnusableAnswerError:
         if (closing := _CLOSE_TAG.search(raw, start)) is None:
             raise
         return None, closing.end()
     rest = _BLOCK.sub(" ", raw[end:])
     if _CLOSE_TAG.search(rest) is None:
-        _require_quiet(raw[at:start], rest)
-        return value, end
+        if raw[:start].count(_FENCE) % 2 and _FENCE not in rest:
+            found = FoundObject(found.value, (*found.repairs, "its fence did not end"))
+        return _alone(found, rest), end
     closing = _CLOSE_TAG.search(raw, end)
     return None, closing.end() if closing else len(raw)
 
@@ -242,19 +203,26 @@ def _end_of_reasoning(raw: str, opened: re.Match[str]) -> int:
     return closing.end()
 
 
-def _require_quiet(before: str, rest: str) -> None:
-    """Raise if a second object or an unclosed block surrounds the object."""
+def _alone(found: FoundObject, rest: str) -> FoundObject:
+    """Return the object, after which `rest` may only have the same object again.
+
+    Raises:
+        UnusableAnswerError: an unclosed block or another object follows.
+    """
     if (opened := _OPEN_TAG.search(rest)) is not None:
         raise _unended_reasoning(opened.group())
-    if _OBJECT.search(rest) is not None:
-        raise UnusableAnswerError(
-            "unparseable_answer", "The answer holds more than one JSON object."
-        )
-    if before.count(_FENCE) % 2 and _FENCE not in rest:
-        raise UnusableAnswerError("truncated_answer", "The answer's code fence does not end.")
+    at, repairs = 0, found.repairs
+    while (match := _OBJECT.search(rest, at)) is not None:
+        other, at = _decoded(rest, match.start())
+        if other.value != found.value:
+            raise UnusableAnswerError(
+                "unparseable_answer", "The answer holds more than one JSON object."
+            )
+        repairs = (*found.repairs, "the object came twice")
+    return FoundObject(found.value, repairs)
 
 
-def _decoded(text: str, start: int) -> tuple[dict[str, Any], int]:
+def _decoded(text: str, start: int) -> tuple[FoundObject, int]:
     """Return the object that starts at `start`, and where it ends."""
     try:
         # not strict: some servers' schema enforcement allows raw control characters in strings
@@ -265,6 +233,8 @@ def _decoded(text: str, start: int) -> tuple[dict[str, Any], int]:
         if cut_short:
             detail = "The answer's JSON does not end."
             raise UnusableAnswerError("truncated_answer", detail) from error
+        if (repaired := _repaired(text, start)) is not None:
+            return repaired
         detail = f"The answer is not valid JSON: {error.msg} at {error.pos}."
         raise UnusableAnswerError("unparseable_answer", detail) from error
     except RecursionError as error:
@@ -273,62 +243,70 @@ def _decoded(text: str, start: int) -> tuple[dict[str, Any], int]:
     except ValueError as error:
         detail = "The answer's JSON holds a number with too many digits."
         raise UnusableAnswerError("unparseable_answer", detail) from error
-    return value, end
+    return FoundObject(value), end
+
+
+_ENDED = re.compile(r"(?:[\"'\]}\d]|\b(?:true|false|null))\s*,?\s*\}\Z", re.IGNORECASE)
+_FIELD = re.compile(r"\{\s*[\"']?\w+[\"']?\s*:")
+_MOST_REPAIRED = 50_000  # characters; a repair takes seconds for more
+
+
+def _repaired(text: str, start: int) -> tuple[FoundObject, int] | None:
+    """Return the invalid object at `start`, repaired, if its last value and itself end."""
+    end = text.rfind("}") + 1
+    piece = text[start:end]
+    is_whole = _ENDED.search(piece[-100:]) is not None and _FIELD.match(piece) is not None
+    if not is_whole or len(piece) > _MOST_REPAIRED:
+        return None
+    import json_repair
+
+    try:
+        value, log = json_repair.repair_json(
+            piece, return_objects=True, logging=True, skip_json_loads=True
+        )
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(value, dict) or not any(value.values()):
+        return None
+    done = dict.fromkeys(one["text"].split(",")[0] for one in log)
+    return FoundObject(value, ("JSON repaired", *done)), end
+
+
+def _arguments_of(found: FoundObject) -> FoundObject:
+    """Return the arguments of a tool call; other objects are returned as they are."""
+    call: Any = found.value
+    if isinstance(calls := call.get("tool_calls"), list) and len(calls) == 1:
+        call = calls[0]
+    if isinstance(call, dict) and isinstance(function := call.get("function"), dict):
+        call = function
+    if not isinstance(call, dict) or "name" not in call:
+        return found
+    for name in _ARGUMENTS:
+        arguments = call.get(name)
+        inner = find_object(arguments) if isinstance(arguments, str) else None
+        if isinstance(arguments, dict):
+            inner = FoundObject(arguments)
+        if inner is not None:
+            return FoundObject(inner.value, (*found.repairs, "a tool call", *inner.repairs))
+    return found
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    names = [name for name, _ in pairs]
-    if len(set(names)) < len(names):
-        detail = f"The answer names a field twice: {names!r}."
-        raise UnusableAnswerError("unparseable_answer", detail)
-    return dict(pairs)
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        if found.setdefault(name, value) != value:
+            detail = f"The answer names a field twice: {name!r}."
+            raise UnusableAnswerError("unparseable_answer", detail)
+    return found
 
 
 # Check texts in the fields of a model's answer, including their language.
 #
-# Only white space is changed in a text: a caption may quote asterisks, tags and notes, and without
-# them it is not what the model wrote. Unusable texts are rejected.
+# Only white space is changed in a text: without its marks it is not what the model wrote. What is
+# not the text of a caption is rejected.
 
-_UNSEEN = dict.fromkeys(map(ord, "\u00ad\u200b\u2060\ufeff"))
-"""Zero-width marks that do not change a text: soft hyphen, byte order mark …"""
-_SPACES = "\n\r\t "
-_UNPRINTABLE = ("Cc", "Cf", "Co", "Cn", "Cs", "Zl", "Zp")
-_JOINERS = "\u200c\u200d"  # joins letters in some scripts
-_AROUND = re.compile(
-    rf"^<\s*(?:{'|'.join(REASONING)})\b[^>]*>|^(\*\*|__|\*)(?=\S)(?:(?!\1).)+\1$", re.IGNORECASE
-)
-"""Reasoning before a text, or emphasis around all of it."""
-_MARKUP = re.compile(
-    r"</?[a-z][^<>]*>|&(?:#\d+|#x[0-9a-f]+|[a-z]{2,8});|```|\]\(|^#{1,6}\s|[{}]", re.IGNORECASE
-)
-_ESCAPE = re.compile(r"\\u[0-9a-f]{4}|\\[nrt\"]", re.IGNORECASE)
-_ANSWER_TEXTS_WORD = re.compile(r"[^\W\d_]{2,}|[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
-_ENGLISH = "en"
-_LETTERS = re.compile(r"[^\W\d_]+")
-_UNKNOWN_SHARE = 0.45
 _FEWEST_WORDS = 3
-_SCRIPTS = {
-    script: frozenset(languages.split())
-    for script, languages in {
-        "Arabic": "ar fa ur",
-        "Armenian": "hy",
-        "Bengali": "bn",
-        "CJK": "ja zh",
-        "Cyrillic": "be bg kk ky mk ru uk",
-        "Devanagari": "hi mr ne",
-        "Georgian": "ka",
-        "Greek": "el",
-        "Hangul": "ko",
-        "Hebrew": "he",
-        "Hiragana": "ja",
-        "Katakana": "ja",
-        "Tamil": "ta",
-        "Thai": "th",
-    }.items()
-}
-_NOT_LATIN = frozenset[str]().union(*_SCRIPTS.values())
-"""Languages (ISO 639-1) in non-Latin scripts."""
-_MOST_SHOWN = 60
+_UNKNOWN_SHARE = 0.45
 
 
 T = TypeVar("T")
@@ -350,36 +328,57 @@ def read_answer(
 
 
 def _object_of(answer: ChatAnswer) -> dict[str, Any]:
-    if answer.truncated:
-        raise UnusableAnswerError("truncated_answer", "The answer ended at the token limit.")
+    _require_whole(answer)
     if (found := find_object(answer.text)) is not None:
-        return found
+        return found.value
     if (refusal := refusal_in(answer.text)) is not None:
-        raise _refused(refusal)
+        raise UnusableAnswerError("refusal", f"The model refused: {shown(refusal)}.")
     raise UnusableAnswerError("unparseable_answer", "The answer holds no JSON object.")
 
 
+def _require_whole(answer: ChatAnswer) -> None:
+    if answer.truncated:
+        raise UnusableAnswerError("truncated_answer", "The answer ended at the token limit.")
+
+
+def repairs_of(outcome: ChatOutcome, schema: dict[str, Any] | None) -> tuple[str, ...]:
+    """Return what is repaired or ignored to use an answer, in words; nothing if it is unusable.
+
+    Args:
+        outcome: the outcome of a request.
+        schema: the schema of the object that was asked for; None if it is plain text.
+    """
+    if schema is None or not isinstance(outcome, ChatAnswer) or outcome.truncated:
+        return ()
+    try:
+        found = find_object(outcome.text)
+    except UnusableAnswerError:
+        return ()
+    if found is None:
+        return ()
+    further = sorted(set(found.value) - set(schema["properties"]))
+    ignored = (f"ignored the fields {shown(', '.join(further))}",) if further else ()
+    return (*found.repairs, *ignored)
+
+
 def only_field(found: dict[str, Any], field: str) -> Any:
-    """Return the value of the only field of an object.
+    """Return the value of the field of an object that is wanted; others are ignored.
 
     Raises:
-        UnusableAnswerError: `missing_field`, `extra_fields`.
+        UnusableAnswerError: `missing_field`.
     """
     check_fields(found, (field,), "The answer")
     return found[field]
 
 
 def check_fields(found: dict[str, Any], fields: Sequence[str], name: str) -> None:
-    """Raise unless an object has these fields and no others.
+    """Raise unless an object has these fields; others are ignored.
 
     Raises:
-        UnusableAnswerError: `missing_field`, `extra_fields`.
+        UnusableAnswerError: `missing_field`.
     """
     if missing := [field for field in fields if field not in found]:
         raise UnusableAnswerError("missing_field", f"{name} lacks the fields {missing}.")
-    if extra := sorted(set(found) - set(fields)):
-        detail = f"{name} has unknown fields: {shown(', '.join(extra))}."
-        raise UnusableAnswerError("extra_fields", detail)
 
 
 def refused_answer(answer: ChatAnswer, stage: str, unusable: UnusableAnswerError) -> Rejection:
@@ -387,69 +386,81 @@ def refused_answer(answer: ChatAnswer, stage: str, unusable: UnusableAnswerError
     return Rejection.of(stage, unusable.reason, unusable.detail, answer=answer.text)
 
 
-def read_text(value: object, name: str, most_characters: int) -> str:
-    """Return `value` as one line of plain text in words.
+def read_text(
+    value: object, name: str, most_characters: int, form: Form = PROSE, like: str = ""
+) -> str:
+    """Return `value` as one line of text, with only its white space changed.
+
+    Every text that a model writes is read here.
 
     Args:
-        value: a field of the answer.
+        value: a field of the answer, or all of it.
         name: what messages call the text.
-        most_characters: the maximum length.
+        most_characters: the maximum length; a text that reaches it may have been cut.
+        form: what is asked of the text.
+        like: the source of a rewrite, which counts as right; what is doubtful passes, because the
+            rewrite is compared with it later.
 
     Raises:
-        UnusableAnswerError: as `read_line`; `no_words` (only signs and numbers) and `markup`
-            outside quotation marks.
-    """
-    line = read_line(value, name, most_characters)
-    markup = _MARKUP.search(_beside_quotes(line)) or _ESCAPE.search(line)
-    if markup is not None:
-        raise UnusableAnswerError("markup", f"{name} holds markup: {shown(markup.group())}.")
-    if _ANSWER_TEXTS_WORD.search(line) is None:
-        raise UnusableAnswerError("no_words", f"{name} holds no words: {shown(line)}.")
-    return line
-
-
-def read_line(value: object, name: str, most_characters: int) -> str:
-    """Return `value` as one line, with only its white space changed.
-
-    A line may contain whatever an image shows: signs of programs and sums, tags, braces.
-
-    Args:
-        value: a field of the answer.
-        name: what messages call the text.
-        most_characters: the maximum length.
-
-    Raises:
-        UnusableAnswerError: `wrong_type`, `too_long`, `control_characters`, `empty`, `no_words`
-            (neither letters nor signs with a meaning), `markup` (reasoning before it, emphasis
-            around all of it, or nested JSON), `refusal` and `chatter`.
+        UnusableAnswerError: `wrong_type`, `too_long`, `truncated_answer`, and the reasons of
+            `checks.defects.text_defect`.
     """
     if not isinstance(value, str):
         kind = type(value).__name__
         raise UnusableAnswerError("wrong_type", f"{name} must be a text; got {kind}.")
     if len(value) > 2 * most_characters:  # before any pattern is searched in it
         raise _too_long(name, len(value), most_characters)
-    text = value.translate(_UNSEEN)
-    if (control := control_character(text)) is not None:
-        detail = f"{name} holds the character U+{ord(control):04X}."
-        raise UnusableAnswerError("control_characters", detail)
-    line = " ".join(text.split())
+    line = one_line(value)
     if len(line) > most_characters:
         raise _too_long(name, len(line), most_characters)
-    if not line:
-        raise UnusableAnswerError("empty", f"{name} holds no text.")
-    if not words_of(line):
-        raise UnusableAnswerError("no_words", f"{name} holds no words: {shown(line)}.")
-    if (around := _AROUND.search(line)) is not None:
-        detail = f"{name} is wrapped in markup: {shown(around.group())}."
-        raise UnusableAnswerError("markup", detail)
-    if _is_json(line):
-        raise UnusableAnswerError("markup", f"{name} holds JSON again: {shown(line)}.")
-    if (refusal := refusal_in(line)) is not None:
-        raise _refused(refusal)
-    if (chatter := chatter_in(line)) is not None:
-        detail = f"{name} begins with what is no part of it: {shown(chatter)}."
-        raise UnusableAnswerError("chatter", detail)
+    defect = text_defect(value, form, like)
+    if defect is not None and not (like and defect.is_doubtful):
+        raise UnusableAnswerError(defect.reason, f"{name} {defect.detail}.")
+    if form.sentences and len(line) == most_characters:
+        detail = f"{name} ends at the limit of {most_characters:,} characters."
+        raise UnusableAnswerError("truncated_answer", detail)
     return line
+
+
+def read_only_text(
+    answer: ChatAnswer,
+    stage: str,
+    field: str | None,
+    most_characters: int,
+    form: Form = PROSE,
+    like: str = "",
+) -> str | Rejection:
+    """Return the one text of an answer, or why it cannot be used.
+
+    Args:
+        answer: the answer: an object, or the text and nothing else, after any reasoning.
+        stage: the stage that asked.
+        field: the field of the object; None if the answer must be plain text.
+        most_characters: see `read_text`, also for `form` and `like`.
+        form: what is asked of the text.
+        like: a text that counts as right.
+    """
+    try:
+        _require_whole(answer)
+        found = find_object(answer.text) if field is not None else None
+        if found is not None and field is not None:
+            value = only_field(found.value, field)
+        else:
+            value = _without_reasoning(answer.text)
+        name = f"The {field or 'text'}"
+        return read_text(value, name, most_characters, form, like)
+    except UnusableAnswerError as unusable:
+        return refused_answer(answer, stage, unusable)
+
+
+def _without_reasoning(raw: str) -> str:
+    """Return `raw` without reasoning blocks, and without text before a lone closing tag."""
+    text = _BLOCK.sub(" ", raw)
+    for closing in list(_CLOSE_TAG.finditer(text))[-1:]:
+        text = text[closing.end() :]
+    if match := _OPEN_TAG.search(text):
+        raise _unended_reasoning(match.group())
+    return text.strip()
 
 
 def check_language(text: str, name: str, like: str) -> None:
@@ -461,13 +472,13 @@ def check_language(text: str, name: str, like: str) -> None:
     Raises:
         UnusableAnswerError: `wrong_language`.
     """
-    plain = _beside_quotes(text)
+    plain = outside_quotes(text)
     if (foreign := foreign_script(plain)) is not None and foreign_script(like) is None:
         raise _wrong_language(name, f"in {foreign.language} script", text)
-    if len(_LETTERS.findall(plain)) < _FEWEST_WORDS:
+    if len(LETTERS.findall(plain)) < _FEWEST_WORDS:
         return
-    wanted, (guess, probability) = _language_of(like), guessed_language(plain)
-    is_other = not _is_english(plain) if wanted == _ENGLISH else probability >= SURE
+    wanted, (guess, probability) = language_of(like), guessed_language(plain)
+    is_other = not _is_english(plain) if wanted == ENGLISH else probability >= SURE
     if guess != wanted and is_other:
         raise _wrong_language(name, f"in the language {guess!r}, wanted {wanted!r}", text)
 
@@ -482,28 +493,23 @@ def check_translation(text: str, name: str, caption: str, language: str) -> None
     if text.casefold() == caption.casefold():
         detail = f"{name} is its caption, wanted it in {language!r}."
         raise UnusableAnswerError("untranslated", detail)
-    plain = _beside_quotes(text)
+    plain = outside_quotes(text)
     foreign = foreign_script(plain)
-    if foreign is None and language in _NOT_LATIN:
+    if foreign is None and scripts_of(language):
         raise _wrong_language(name, f"in Latin letters, wanted {language!r}", text)
-    if foreign is not None and language not in _SCRIPTS.get(foreign.language, {language}):
+    if foreign is not None and not writes(language, foreign.language):
         raise _wrong_language(name, f"in {foreign.language} script, wanted {language!r}", text)
     guess, probability = guessed_language(plain)
-    is_sure = probability >= SURE and len(_LETTERS.findall(plain)) >= _FEWEST_WORDS
+    is_sure = probability >= SURE and len(LETTERS.findall(plain)) >= _FEWEST_WORDS
     if guess != language and is_sure:
         raise _wrong_language(name, f"in the language {guess!r}, wanted {language!r}", text)
 
 
-def shown(text: str) -> str:
-    """Quote the beginning of a text for messages."""
-    return repr(text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}…")
-
-
 @lru_cache(maxsize=256)
-def _language_of(caption: str) -> str:
+def language_of(caption: str) -> str:
     """Return the language of a caption: English, unless it surely is another."""
     guess, probability = guessed_language(caption)
-    return guess if probability >= SURE and not _is_english(caption) else _ENGLISH
+    return guess if probability >= SURE and not _is_english(caption) else ENGLISH
 
 
 def _is_english(text: str) -> bool:
@@ -511,33 +517,7 @@ def _is_english(text: str) -> bool:
     found = [finding.rule for finding in check_grammar(text, names=False)]
     if LANGUAGE in found:
         return False
-    return found.count(SPELLING) < _UNKNOWN_SHARE * len(_LETTERS.findall(text))
-
-
-def control_character(text: str) -> str | None:
-    """Return the first invalid character: control, format, private use or unassigned."""
-    if text.isprintable() and "\ufffd" not in text:
-        return None
-    for character in text:
-        if character in _SPACES or character in _JOINERS:
-            continue
-        if character == "\ufffd" or unicodedata.category(character) in _UNPRINTABLE:
-            return character
-    return None
-
-
-def _is_json(line: str) -> bool:
-    if not line.startswith(("{", "[")):
-        return False
-    try:
-        json.loads(line)
-    except (ValueError, RecursionError):
-        return False
-    return True
-
-
-def _refused(words: str) -> UnusableAnswerError:
-    return UnusableAnswerError("refusal", f"The model refused: {shown(words)}.")
+    return found.count(SPELLING) < _UNKNOWN_SHARE * len(LETTERS.findall(text))
 
 
 def _too_long(name: str, characters: int, most: int) -> UnusableAnswerError:
@@ -553,10 +533,7 @@ def _wrong_language(name: str, what: str, text: str) -> UnusableAnswerError:
 
 _DATA = re.compile(r"<(\w+)>.*?</\1>", re.DOTALL)  # the data of a prompt is between tags
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
-_CLAUSE_END = re.compile(r"[.!?;:,]\s+|\n")
 _ECHOED_WORDS = 6  # the shortest sentence that does not match by chance
-_LOOPED_WORDS = 4
-_LOOPED_TIMES = 3
 
 
 def _echo_in(text: str, prompt: str) -> str | None:
@@ -580,15 +557,6 @@ def _instructions(prompt: str) -> str:
     return f" {' '.join(words_of(prompt))} "
 
 
-def loop_in(text: str) -> str | None:
-    """Return the clause of at least four words that `text` has at least three times, or None."""
-    said = Counter(words_of(clause) for clause in _CLAUSE_END.split(text))
-    for words, times in said.items():
-        if times >= _LOOPED_TIMES and len(words) >= _LOOPED_WORDS:
-            return " ".join(words)
-    return None
-
-
 def check_own_words(text: str, prompt: str) -> None:
     """Raise unless `text` is in its own words.
 
@@ -598,118 +566,6 @@ def check_own_words(text: str, prompt: str) -> None:
     if (echo := _echo_in(text, prompt)) is not None:
         detail = f"The answer repeats its prompt: {shown(echo)}."
         raise UnusableAnswerError("instruction_echo", detail)
-    if (loop := loop_in(text)) is not None:
+    if (loop := repetition_in(text)) is not None:
         detail = f"The answer says the same again and again: {shown(loop)}."
         raise UnusableAnswerError("repetition", detail)
-
-
-# Extract a description of a person, or its rewrite, from a raw model answer.
-#
-# Descriptions of people rarely quote anything, so apparent reasoning, chatter and emphasis are
-# removed. Captions of images may quote all of these: see `read_line`.
-
-STAGE = "rewrite_description"
-FIELD = "rewrite"
-
-_CLEAN_ANSWER_FENCE = re.compile(r"```[\w+-]*\s*\n?(.*?)```", re.DOTALL)
-_CLEAN_ANSWER_MARKUP = re.compile(r"<\|[^|<>]{1,40}\|>|</?s>|\[/?INST\]", re.IGNORECASE)
-_QUOTES = {'"': '"', "“": "”", "«": "»", "'": "'", "‘": "’"}
-_LEAD = re.compile(
-    r"^(?:(?:sure|certainly|of course|okay|ok|absolutely|great|no problem|here you go)\b[^\n:.!]*"
-    r"[.!,:]+\s*)?"
-    r"(?:(?:here(?:['’]s| is| are)|this is|below is|the following is)\b[^\n:]{0,120}"
-    r"\b(?:rewrit\w+|re-?organi[sz]\w+|version|description|text|paraphrase\w*|rephras\w+)"
-    r"\b[^\n:]{0,80}:\s*"
-    r"|(?:\*\*)?(?:rewritten|re-?organi[sz]ed|revised|rephrased|new|final)?\s*"
-    r"(?:rewrite|description|version|text|answer|output)\s*:\s*(?:\*\*)?\s*)?",
-    re.IGNORECASE,
-)
-_TAIL = re.compile(
-    r"\s*(?:\n|(?<=[.!?\"”»]))\s*(?:\(?note\b|let me know\b|i hope\b|hope this\b|feel free\b"
-    r"|please let me know\b|if you(?:['’]d| would)? (?:like|need|want|have)\b|would you like\b"
-    r"|is there anything\b|do you want me\b|i(?:['’]ve| have) (?:rewritten|reorgani[sz]ed|kept)\b"
-    r"|this (?:version|rewrite|description) (?:keeps|retains|preserves)\b).*\Z",
-    re.IGNORECASE | re.DOTALL,
-)
-# Control characters, lone surrogates (which cannot be stored), bidirectional overrides.
-_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff\u202a-\u202e\u2066-\u2069]")
-_EMPHASIS = re.compile(r"(\*\*|__|\*)(?=\S)(.+?)(?<=\S)\1", re.DOTALL)
-
-
-def clean_answer(answer: ChatAnswer, max_characters: int) -> str | Rejection:
-    """Return the rewrite in `answer` as one clean paragraph, or why there is none.
-
-    Accepts `{"rewrite": …}` and plain text, both possibly wrapped in reasoning blocks, fences,
-    quotes and chatter. Reasons: `truncated_answer` (the answer, its JSON or its reasoning does not
-    end), `unparseable_answer`, `extra_fields`, `empty`, `control_characters`, `too_long`. The
-    context has the raw answer.
-
-    Args:
-        answer: the model's answer.
-        max_characters: the maximum length of a rewrite.
-    """
-    reason, detail = "truncated_answer", "The answer ended at the token limit."
-    if not answer.truncated:
-        try:
-            text = _tidied(_text_in(answer.text))
-        except UnusableAnswerError as unusable:
-            reason, detail = unusable.reason, unusable.detail
-        else:
-            if not text:
-                reason, detail = "empty", "The answer holds no text."
-            elif control := _CONTROL.search(text):
-                reason = "control_characters"
-                detail = f"The rewrite holds the control character U+{ord(control.group()):04X}."
-            elif len(text) > max_characters:
-                reason = "too_long"
-                detail = f"The rewrite has {len(text)} characters, wanted {max_characters} at most."
-            else:
-                return text
-    return Rejection.of(STAGE, reason, detail, answer=answer.text)
-
-
-def _text_in(raw: str) -> str:
-    """Return the text of an answer without reasoning: its JSON object's field, or all of it."""
-    found = find_object(raw)
-    if found is None:
-        text = _without_reasoning(raw)
-        if (fenced := _CLEAN_ANSWER_FENCE.search(text)) is not None:
-            text = fenced.group(1).strip()
-        elif text.startswith(_FENCE):
-            raise UnusableAnswerError("truncated_answer", "The answer's code fence does not end.")
-        if "}" in text or text.startswith("["):
-            detail = "The answer is neither JSON nor plain text."
-            raise UnusableAnswerError("unparseable_answer", detail)
-        return text
-    value: Any = found.get(FIELD)
-    if not isinstance(value, str) or value.lstrip().startswith(("{", "[")):
-        detail = f"{FIELD!r} of the answer must be a text; got {shown(repr(value))}."
-        raise UnusableAnswerError("unparseable_answer", detail)
-    if extra := sorted(set(found) - {FIELD}):
-        raise UnusableAnswerError("extra_fields", f"The answer has unknown fields: {extra!r}.")
-    return _without_reasoning(value)
-
-
-def _without_reasoning(raw: str) -> str:
-    """Return `raw` without reasoning blocks, and without text before a lone closing tag."""
-    text = _BLOCK.sub(" ", _CLEAN_ANSWER_MARKUP.sub(" ", raw))
-    for closing in list(_CLOSE_TAG.finditer(text))[-1:]:
-        text = text[closing.end() :]
-    if match := _OPEN_TAG.search(text):
-        raise _unended_reasoning(match.group())
-    return text.strip()
-
-
-def _tidied(text: str) -> str:
-    """Return `text` without chatter, quotes and emphasis, with single spaces."""
-    text = _LEAD.sub("", text.strip(), count=1)
-    text = _TAIL.sub("", text)
-    text = _EMPHASIS.sub(r"\2", text)
-    return _unquoted(" ".join(text.split()))
-
-
-def _unquoted(text: str) -> str:
-    """Return `text` without quotation marks around all of it."""
-    while len(text) > 1 and _QUOTES.get(text[0]) == text[-1] and text[0] not in text[1:-1]:
-        text = text[1:-1].strip()
-    return text

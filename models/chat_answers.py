@@ -164,7 +164,7 @@ def read_completion(
     if finish in _FILTERS:
         detail = f"{address} held the answer back: its content filter (finish_reason {finish})"
         return ChatFailure(reason=CONTENT_FILTERED, detail=detail, retriable=False, **usage)
-    text = text or _field(message, "refusal", str) or ""
+    text = text or _called_with(message) or _field(message, "refusal", str) or ""
     field = next((one for one in _REASONING_FIELDS if _field(message, one, str)), None)
     if field and not text.strip() and finish != "length":
         if not reasoning_is_answer:
@@ -172,6 +172,14 @@ def read_completion(
             return ChatFailure(reason=ANSWER_IN_REASONING, detail=detail, retriable=False, **usage)
         text = message[field]
     return ChatAnswer(text=text, seconds=seconds, truncated=finish == "length", **usage)
+
+
+def _called_with(message: dict[str, Any]) -> str | None:
+    """Return the arguments of the only tool call of a message: some servers answer with one."""
+    calls = _field(message, "tool_calls", list) or []
+    if len(calls) != 1:
+        return None
+    return _field(_field(calls[0], "function", dict), "arguments", str)
 
 
 def read_reasoning(raw: str) -> ChatOutcome:

@@ -47,12 +47,14 @@ class Finding(Record):
     """One difference between a source description and its rewrite.
 
     `source` and `rewrite` are the facts concerned; an addition has no `source`, a loss no
-    `rewrite`. `message` is one plain sentence for the reviewer. A `minor` finding is no larger than
-    the differences between careful annotators of one image: neighbouring steps of a scale (average
-    or tall), an added impression (slim), a closer word (sneakers for shoes).
+    `rewrite`. A part of the rewrite that shares no word with the source is `unsupported`, a much
+    shorter rewrite `shortened`; these have no facts. `message` is one plain sentence for the
+    reviewer. A `minor` finding is no larger than the differences between careful annotators of one
+    image: neighbouring steps of a scale (average or tall), an added impression (slim), a closer
+    word (sneakers for shoes).
     """
 
-    change: Literal["added", "lost", "contradicted"]
+    change: Literal["added", "lost", "contradicted", "unsupported", "shortened"]
     message: str
     source: Fact | None = None
     rewrite: Fact | None = None
@@ -62,8 +64,8 @@ class Finding(Record):
 class FaithfulnessReport(EntityRecord, kind="faithfulness"):
     """The comparison of a rewrite with its source description.
 
-    `verdict` is `faithful` if nothing was added or contradicted except for minor findings
-    (omissions are allowed, but not of everything: the styles of UFine3C vary in length). Otherwise
+    `verdict` is `faithful` if nothing was added or contradicted except for minor findings, each
+    part is supported, and the rewrite is not much shorter (omissions are allowed). Otherwise
     it is `suspect`, and a person must review it. `FaithfulnessSettings.strict` makes minor findings
     count as well.
     """

@@ -408,12 +408,14 @@ class FaithfulnessSettings(Record):
 
     `near_identical_similarity` is a normalized edit similarity in [0, 1]: a copy is at or above it.
     With `strict`, minor findings (neighbouring steps of a scale, added impressions, closer words)
-    also make a rewrite suspect.
+    also make a rewrite suspect. `min_length_share` is the least number of content words of a
+    rewrite per content word of its source: below it, a rewrite is suspect.
     """
 
     near_identical_similarity: float = Field(default=0.97, gt=0, le=1)
     language: str = "en"
     strict: bool = False
+    min_length_share: float = Field(default=0.4, ge=0, le=1)
 
 
 TextReaderName = Literal["auto", "pp-ocr", "none"]

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from checks.form import shown
 from db.decisions import append_decisions, decide, last_agents
 from db.entities import (
     AgentRef,
@@ -24,7 +25,7 @@ from db.entities import (
 )
 from db.store import Store
 from db.work import register_plan, store_activity
-from flows.answers import shown, words_of
+from flows.answers import words_of
 from flows.ccd.run import CcdRun
 from flows.engine.embedding import stored_picture
 from flows.engine.report import StageReport

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
+from checks.form import Form, shown
 from db.entities import LIVE, StoredEntity, WorkResult, fetch, parents_of
 from db.store import Store
 from db.work import Pending
@@ -14,11 +15,11 @@ from flows.answers import (
     check_language,
     check_own_words,
     check_translation,
+    language_of,
     object_schema,
     read_answer,
     read_text,
     repair_request,
-    shown,
     text_schema,
 )
 from flows.ccd.caption_checks import group_warnings, refused_phrase, same_captions
@@ -44,7 +45,7 @@ from schemas.requests import (
 )
 
 STAGE = REFINEMENT_PURPOSE
-VERSION = "2"
+VERSION = "3"
 
 
 def resized_images(
@@ -113,7 +114,7 @@ def answer_schema(brief: RefinementBrief) -> dict[str, Any]:
     """Return the JSON schema of an answer: a caption of each image, and translations if wanted."""
     texts = {
         "type": "array",
-        "items": text_schema(REFINEMENT_REQUEST_MOST_CHARACTERS),
+        "items": text_schema(),
         "minItems": brief.images,
         "maxItems": brief.images,
     }
@@ -154,7 +155,7 @@ def read_refinement(answer: ChatAnswer, brief: RefinementBrief) -> RefinedCaptio
     One unusable caption makes the answer unusable, because without it the others could belong to
     other images. Reasons: `wrong_count`, `same_captions` (of two images), `speaks_of_other_image`,
     `wrong_order` (captions are numbered, but not 1, 2, 3 …; right numbers are removed),
-    `missing_field`, `extra_fields`, `untranslated` (a translation equals its caption), and those of
+    `missing_field`, `untranslated` (a translation equals its caption), and those of
     `flows.answers`. The context has the raw answer.
     """
     return read_answer(answer, STAGE, lambda found: _read(found, brief))
@@ -163,7 +164,8 @@ def read_refinement(answer: ChatAnswer, brief: RefinementBrief) -> RefinedCaptio
 def _read(found: dict[str, Any], brief: RefinementBrief) -> RefinedCaptions:
     fields = [CAPTIONS_FIELD, *([TRANSLATIONS_FIELD] if brief.second_language else [])]
     check_fields(found, fields, "The answer")
-    captions = _texts(found[CAPTIONS_FIELD], "Caption", brief.images)
+    form = Form(language_of(brief.caption), sentences=False)
+    captions = _texts(found[CAPTIONS_FIELD], "Caption", brief.images, form)
     for number, caption in enumerate(captions, start=1):
         name = f"Caption {number}"
         check_language(caption, name, brief.caption)
@@ -176,13 +178,14 @@ def _read(found: dict[str, Any], brief: RefinementBrief) -> RefinedCaptions:
         raise UnusableAnswerError("same_captions", detail)
     if brief.second_language is None:
         return RefinedCaptions(captions)
-    translations = _texts(found[TRANSLATIONS_FIELD], "Translation", brief.images)
+    form = Form(brief.second_language, sentences=False)
+    translations = _texts(found[TRANSLATIONS_FIELD], "Translation", brief.images, form)
     for number, (text, caption) in enumerate(zip(translations, captions, strict=True), start=1):
         check_translation(text, f"Translation {number}", caption, brief.second_language)
     return RefinedCaptions(captions, translations)
 
 
-def _texts(value: object, name: str, count: int) -> tuple[str, ...]:
+def _texts(value: object, name: str, count: int, form: Form) -> tuple[str, ...]:
     """Return the texts without leading numbers, which must be those of the images."""
     if not isinstance(value, list):
         detail = f"{name}s must be a list; got {type(value).__name__}."
@@ -192,20 +195,26 @@ def _texts(value: object, name: str, count: int) -> tuple[str, ...]:
             f"The answer holds {len(value)} {name.lower()}s; wanted {count}, one of each image."
         )
         raise UnusableAnswerError("wrong_count", detail)
-    texts = [
-        read_text(one, f"{name} {number}", REFINEMENT_REQUEST_MOST_CHARACTERS)
-        for number, one in enumerate(value, start=1)
-    ]
+    written = _without_numbers(value, name)
+    texts = tuple(
+        read_text(one, f"{name} {number}", REFINEMENT_REQUEST_MOST_CHARACTERS, form)
+        for number, one in enumerate(written, start=1)
+    )
     for text in texts:
         check_own_words(text, prompt="")  # the paper's prompt has a caption that may be repeated
-    matches = [_NUMBER.match(text) for text in texts]
+    return texts
+
+
+def _without_numbers(values: list[Any], name: str) -> list[Any]:
+    """Return the values without leading numbers, which must be 1, 2, 3 and so on."""
+    matches = [_NUMBER.match(one) if isinstance(one, str) else None for one in values]
     if not any(matches):
-        return tuple(texts)
+        return values
     numbers = [int(match[1]) if match else None for match in matches]
-    if numbers != list(range(1, count + 1)):
+    if numbers != list(range(1, len(values) + 1)):
         detail = f"The {name.lower()}s have the numbers {numbers}."
         raise UnusableAnswerError("wrong_order", detail)
-    return tuple(text[match.end() :] for text, match in zip(texts, matches, strict=True) if match)
+    return [one[match.end() :] for one, match in zip(values, matches, strict=True) if match]
 
 
 class _Group(NamedTuple):

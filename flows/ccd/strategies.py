@@ -5,17 +5,18 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
+from checks.form import Form, shown
 from db.entities import StoredEntity, WorkResult, parents_of
 from db.work import Pending
 from flows.answers import (
     UnusableAnswerError,
     check_fields,
     check_language,
+    language_of,
     object_schema,
     read_answer,
     read_text,
     repair_request,
-    shown,
     text_schema,
 )
 from flows.ccd.resizing import smart_resized
@@ -133,7 +134,7 @@ def _values(text: str) -> tuple[str, ...]:
 
 
 STAGE = STRATEGY_PURPOSE
-VERSION = "2"
+VERSION = "3"
 
 FIELDS = (DETAIL_FIELD, TYPE_FIELD, PLAN_FIELD, CAPTION_FIELD, INSTRUCTION_FIELD)
 """The fields of a strategy in the order in which a model writes them."""
@@ -188,7 +189,7 @@ def answer_schema(count: int) -> dict[str, Any]:
         {
             field: {"type": "string", "enum": [kind.value for kind in DifferenceType]}
             if field == TYPE_FIELD
-            else text_schema(MOST_CHARACTERS[field])
+            else text_schema()
             for field in FIELDS
         }
     )
@@ -206,7 +207,7 @@ class StrategiesRead(NamedTuple):
 def read_strategies(answer: ChatAnswer, brief: StrategyBrief) -> StrategiesRead | Rejection:
     """Parse the strategies in `answer` one by one, or return why there are none.
 
-    Errors that reject one strategy: `missing_field`, `extra_fields`, `wrong_type`, `unknown_type`,
+    Errors that reject one strategy: `missing_field`, `wrong_type`, `unknown_type`,
     `no_change` (it changes nothing), `duplicate`, `too_many` (if there are more than wanted, the
     first of each type is kept), and the reasons of `flows.answers`. The whole answer is rejected if
     it cannot be parsed, or if none of its strategies is usable (`no_usable_strategy`). The context
@@ -251,7 +252,7 @@ def read_strategies(answer: ChatAnswer, brief: StrategyBrief) -> StrategiesRead 
 
 def _listed(found: dict[str, Any]) -> list[Any]:
     """Return the unparsed list of strategies."""
-    if set(found) != {STRATEGIES_FIELD} or not isinstance(found[STRATEGIES_FIELD], list):
+    if not isinstance(found.get(STRATEGIES_FIELD), list):
         detail = (
             f"The answer must be one object with the field {STRATEGIES_FIELD!r}, a list; "
             f"got the fields {shown(', '.join(sorted(found)))}."
@@ -266,8 +267,9 @@ def _read(value: object, brief: StrategyBrief) -> ProposedStrategy:
         raise UnusableAnswerError("wrong_type", detail)
     check_fields(value, FIELDS, "It")
     difference = _difference(value[TYPE_FIELD])
+    form = Form(language_of(brief.caption), sentences=False)
     texts = {
-        field: read_text(value[field], f"Its {field}", most)
+        field: read_text(value[field], f"Its {field}", most, form)
         for field, most in MOST_CHARACTERS.items()
     }
     for field, text in texts.items():

@@ -24,20 +24,20 @@ def check(
     rewrite: str | None = None,
     profile: str | None = None,
 ) -> Answer:
-    """Check whether rewrites are faithful to their descriptions.
+    """Check whether rewrites are faithful to their descriptions, as a build would.
 
-    Each pair is faithful, suspect (a fact was added or contradicted: a person should check it) or
-    rejected (not a rewrite: empty, a copy, a refusal, another language …). With --json, prints a
-    list in the order of the pairs. The exit code does not depend on the verdicts.
+    Each pair is faithful, suspect (a fact was added or contradicted, a part has no support: a
+    person should check it) or rejected (not a caption, a copy, a refusal, another language …). With
+    --json, prints a list in the order of the pairs. The exit code does not depend on the verdicts.
 
     Args:
         pairs: File with one pair per line: {"source": "…", "rewrite": "…"}; "-" reads standard
             input.
         source: A single description.
         rewrite: The rewrite of --source.
-        profile: Profile whose [faithfulness] settings are used.
+        profile: Profile whose [rewrite] and [faithfulness] settings are used.
     """
-    from flows.ufine3c.faithfulness import check_faithfulness
+    from flows.ufine3c.faithfulness import check_written
     from models.imported_rewrites import read_pairs, read_pairs_of
     from schemas.faithfulness import RewritePair
 
@@ -49,8 +49,9 @@ def check(
         given = list(read_pairs_of(pairs))
     else:
         given = list(read_pairs(sys.stdin.buffer.read(), "standard input"))
-    settings = chosen_profile(profile).faithfulness
-    found = [_as_json(check_faithfulness(one, settings)) for one in given]
+    chosen = chosen_profile(profile)
+    settings, limit = chosen.faithfulness, chosen.rewrite.max_characters
+    found = [_as_json(check_written(one, settings, limit)) for one in given]
     lines = []
     for number, one in enumerate(found, start=1):
         lines.append(f"{number}  {one['verdict']}")

@@ -14,6 +14,7 @@ from db.calls import (
     spool_call,
 )
 from db.store import Store, drop_claims, is_claim_held, pauses, release_claim
+from flows.answers import repairs_of
 from flows.engine.stopping import Budget, Waits
 from models.chat import ChatModel, RemoteModel, RereadingModel, RetryingModel, Sender
 from schemas.chat import ChatAnswer, ChatFailure, ChatOutcome, ChatRequest, ModelRef
@@ -128,6 +129,7 @@ class RecordedChatModel:
             cost=self._cost(*known),
             currency=self._prices.currency if self._prices else None,
             served=self._model.served() if isinstance(self._model, RemoteModel) else None,
+            repairs=repairs_of(outcome, request.answer_schema),
         )
         try:
             if stream.failed is None:

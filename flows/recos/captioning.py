@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from checks.form import SIGNS
 from db.entities import (
     LIVE,
     NewEntity,
@@ -19,7 +20,7 @@ from flows.answers import (
     object_schema,
     only_field,
     read_answer,
-    read_line,
+    read_text,
     text_schema,
     words_of,
 )
@@ -41,7 +42,7 @@ from schemas.requests import (
 from schemas.retrieval_task import TaskForm
 from schemas.taxonomy import RetrievalTask
 
-VERSION = "2"
+VERSION = "3"
 MAX_CHARACTERS = 400
 """The maximum length of a caption; 40 words are about 240 characters."""
 
@@ -60,7 +61,7 @@ def request_captions(
     """
     count = CAPTIONS_OF_AN_IMAGE
     brief = CaptionBrief(task=task.task, count=count, facts=tuple(facts)).text()
-    texts = {"type": "array", "items": text_schema(MAX_CHARACTERS)}
+    texts = {"type": "array", "items": text_schema()}
     return prompt.request(
         CAPTION_PURPOSE,
         {"focus": task.captions, "count": str(count), "brief": brief},
@@ -79,7 +80,7 @@ def request_revision(image: ChatImage, brief: CaptionBrief, prompt: Prompt) -> C
         {"direction": str(brief.direction), "brief": brief.text()},
         subject=brief.text(),
         images=[image],
-        answer_schema=object_schema({CAPTION_FIELD: text_schema(MAX_CHARACTERS)}),
+        answer_schema=object_schema({CAPTION_FIELD: text_schema()}),
     )
 
 
@@ -87,7 +88,7 @@ def read_captions(answer: ChatAnswer) -> tuple[str, ...] | Rejection:
     """Return the captions in `answer` unchanged, or why they cannot be used.
 
     One unusable caption makes the answer unusable. Reasons are those of `read_answer`, `only_field`
-    and `read_line` (`flows.answers`), and `wrong_count` and `same_captions` (two have the same
+    and `read_text` (`flows.answers`), and `wrong_count` and `same_captions` (two have the same
     words).
     """
 
@@ -100,7 +101,7 @@ def read_captions(answer: ChatAnswer) -> tuple[str, ...] | Rejection:
             detail = f"The answer holds {len(values)} captions; wanted {CAPTIONS_OF_AN_IMAGE}."
             raise UnusableAnswerError("wrong_count", detail)
         captions = tuple(
-            read_line(one, f"Caption {number}", MAX_CHARACTERS)
+            read_text(one, f"Caption {number}", MAX_CHARACTERS, SIGNS)
             for number, one in enumerate(values, start=1)
         )
         if len(set(map(words_of, captions))) < CAPTIONS_OF_AN_IMAGE:
@@ -116,7 +117,9 @@ def read_revision(answer: ChatAnswer) -> str | Rejection:
     return read_answer(
         answer,
         REVISION_PURPOSE,
-        lambda found: read_line(only_field(found, CAPTION_FIELD), "The caption", MAX_CHARACTERS),
+        lambda found: read_text(
+            only_field(found, CAPTION_FIELD), "The caption", MAX_CHARACTERS, SIGNS
+        ),
     )
 
 

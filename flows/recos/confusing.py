@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from checks.form import SIGNS
 from checks.grammar import check_grammar, words_in
 from db.decisions import decide, last_agents
 from db.entities import (
@@ -27,7 +28,7 @@ from flows.answers import (
     object_schema,
     only_field,
     read_answer,
-    read_line,
+    read_text,
     text_schema,
     words_of,
 )
@@ -59,7 +60,7 @@ from schemas.recos import ConfusionCheck, ConfusionFinding
 from schemas.requests import CONFUSION_FIELD, CONFUSION_PURPOSE, ConfusionBrief
 
 STAGE = CONFUSION_PURPOSE
-VERSION = "2"
+VERSION = "3"
 
 
 def request_confusion(image: ChatImage, brief: ConfusionBrief, prompt: Prompt) -> ChatRequest:
@@ -68,7 +69,7 @@ def request_confusion(image: ChatImage, brief: ConfusionBrief, prompt: Prompt) -
     The model is not shown x. The brief may contain anything, including instructions to the model,
     so the prompt marks it as data.
     """
-    text, schema = brief.text(), object_schema({CONFUSION_FIELD: text_schema(MAX_CHARACTERS)})
+    text, schema = brief.text(), object_schema({CONFUSION_FIELD: text_schema()})
     values = {"brief": text}
     return prompt.request(STAGE, values, subject=text, images=[image], answer_schema=schema)
 
@@ -76,13 +77,13 @@ def request_confusion(image: ChatImage, brief: ConfusionBrief, prompt: Prompt) -
 def read_confusion(answer: ChatAnswer, caption: str, prompt: str) -> str | Rejection:
     """Return the confusing caption in `answer` to `prompt` unchanged, or why it cannot be used.
 
-    Reasons are those of `read_answer`, `only_field`, `read_line` and `check_own_words`
+    Reasons are those of `read_answer`, `only_field`, `read_text` and `check_own_words`
     (`flows.answers`), and `same_words`: the answer says the same as `caption`, so it is right for
     both images or wrong for the one that was shown.
     """
 
     def read(found: dict[str, Any]) -> str:
-        text = read_line(only_field(found, CONFUSION_FIELD), "The caption", MAX_CHARACTERS)
+        text = read_text(only_field(found, CONFUSION_FIELD), "The caption", MAX_CHARACTERS, SIGNS)
         if words_of(text) == words_of(caption):
             detail = f"The confusing caption has the same words as the caption: {text!r}."
             raise UnusableAnswerError("same_words", detail)

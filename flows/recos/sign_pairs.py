@@ -9,14 +9,14 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from checks.form import Form, shown
 from db.entities import NewEntity, WorkResult, new_entity
 from flows.answers import (
     UnusableAnswerError,
     object_schema,
     only_field,
     read_answer,
-    read_line,
-    shown,
+    read_text,
     text_schema,
 )
 from flows.engine.model_step import (
@@ -57,11 +57,13 @@ from sources.rendered import FontShelf, RenderOptions
 # right languages, and is new.
 
 STAGE = SIGN_PAIRS_PURPOSE
-VERSION = "1"
+VERSION = "2"
 
 Undrawable = Callable[[SignPair], str | None]
 """Returns the first character of a pair that no typeface can draw, or None."""
 
+_CHINESE_SIGN = Form("zh", sentences=False, shows_signs=True, is_shown=True)
+_ENGLISH_SIGN = Form(sentences=False, shows_signs=True, is_shown=True)
 _FIELDS = (KIND_FIELD, CHINESE_FIELD, ENGLISH_FIELD)
 _LATIN_WORD = re.compile(r"[A-Za-z]{2}")
 
@@ -70,8 +72,8 @@ def answer_schema(count: int) -> dict[str, Any]:
     """Return the JSON schema of an answer: 1 to `count` pairs without other fields."""
     properties = {
         KIND_FIELD: {"type": "string", "enum": [kind.value for kind in SignCategory]},
-        CHINESE_FIELD: text_schema(MOST_CHINESE),
-        ENGLISH_FIELD: text_schema(MOST_ENGLISH),
+        CHINESE_FIELD: text_schema(),
+        ENGLISH_FIELD: text_schema(),
     }
     pairs = {"type": "array", "items": object_schema(properties), "minItems": 1, "maxItems": count}
     return object_schema({PAIRS_FIELD: pairs})
@@ -102,7 +104,7 @@ def read_sign_pairs(
     """Return the pairs of an answer in their order, each unchanged or with a rejection.
 
     An answer that is unusable as a whole is one rejection. Reasons are those of `read_answer`,
-    `only_field` and `read_line` (`flows.answers`), and `wrong_type`, `wrong_count` (too many),
+    `only_field` and `read_text` (`flows.answers`), and `wrong_type`, `wrong_count` (too many),
     `wrong_kind`, `wrong_language` (not in Chinese characters, or without a word in Latin letters),
     `no_glyph`, and `duplicate_text` (one of the texts is taken, or is in an earlier pair of the
     answer).
@@ -136,11 +138,11 @@ def read_sign_pairs(
 
 
 def _read_pair(value: object, model_call: str, known: set[str], undrawable: Undrawable) -> SignPair:
-    if not isinstance(value, dict) or value.keys() != set(_FIELDS):
+    if not isinstance(value, dict) or not value.keys() >= set(_FIELDS):
         detail = f"A pair must have {', '.join(_FIELDS)}; got {shown(str(value))}."
         raise UnusableAnswerError("wrong_type", detail)
-    chinese = read_line(value[CHINESE_FIELD], "The Chinese text", MOST_CHINESE)
-    english = read_line(value[ENGLISH_FIELD], "The English text", MOST_ENGLISH)
+    chinese = read_text(value[CHINESE_FIELD], "The Chinese text", MOST_CHINESE, _CHINESE_SIGN)
+    english = read_text(value[ENGLISH_FIELD], "The English text", MOST_ENGLISH, _ENGLISH_SIGN)
     if value[KIND_FIELD] not in list(SignCategory):
         kinds = ", ".join(SignCategory)
         got = shown(str(value[KIND_FIELD]))

@@ -2,17 +2,16 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from importlib.resources import files
-from itertools import pairwise
 from typing import NamedTuple
 
 from rapidfuzz import fuzz
 
-from checks.language import SURE, foreign_script, guessed_language
+from checks.defects import text_defect
+from checks.form import Form
+from checks.support import length_share, unsupported_parts
 from db.entities import (
     NewDecision,
     StoredEntity,
@@ -23,122 +22,33 @@ from db.entities import (
 )
 from db.store import Store
 from db.work import Pending
-from flows.answers import control_character, loop_in, refusal_in
+from flows.answers import UnusableAnswerError, language_of, read_text
 from flows.engine.context import RunContext
 from flows.engine.programs import Program
 from flows.engine.report import StageReport
 from flows.engine.runner import Stage, run_stage
 from flows.engine.software import software
 from flows.ufine3c.description_differences import find_differences
-from models.builtin.person.lexicon import KEPT_WORDS, load_lexicon
+from models.builtin.person.description import Description
+from models.builtin.person.lexicon import Tag, load_lexicon
 from models.builtin.person.parser import parse_description
-from schemas.faithfulness import FaithfulnessReport, RewritePair
+from schemas.faithfulness import FaithfulnessReport, Finding, RewritePair
 from schemas.profile import FaithfulnessSettings
 from schemas.provenance import Role
 from schemas.records import Caption, Rejection, Rewrite
 
-# Rewrites that are unusable regardless of what they state: empty, refused, gibberish, a copy.
-
-_ECHO = re.compile(
-    r"\b(?:ignore|disregard|forget|override)\b.{0,40}\b(?:instructions?|prompts?|rules)\b"
-    r"|\bsystem prompt\b|<\|im_(?:start|end)\|>|\[/?INST\]|<</?SYS>>"
-    r"|\b(?:reorgani[sz]e|rewrite|rephrase|paraphrase) (?:the|this) (?:description|text)\b"
-    r"|\bthe description in (?:your|my|other) (?:own )?words",
-    re.IGNORECASE,
-)
 _WORD = re.compile(r"[^\W\d_]+")
-_ENDINGS = ("", "s", "es", "d", "ed", "ing", "ly")
-_DETERMINERS = frozenset(("a", "an", "the", "his", "her", "their", "its", "this", "that", "my"))
-_CLOSED = _DETERMINERS | frozenset(
-    ("of", "with", "and", "or", "is", "are", "was", "were", "at", "for", "from", "to", "he", "she")
-)
 _KEPT_TEXTS = 1024  # a text is compared with several rewrites of its image
-_KNOWN_SHARE = 0.5
-_DEGENERATE_SHARE = 0.34
-_LONG_WORD = 14  # letters a word; no language has a higher mean
 
 
-def _find_defect(
-    source: str, rewrite: str, siblings: Sequence[str], settings: FaithfulnessSettings
-) -> tuple[str, str] | None:
-    """Return (reason, sentence) of the first defect of `rewrite`; None if it can be compared."""
-    if not rewrite.strip():
-        return "empty", "The rewrite is empty."
-    if (control := control_character(rewrite)) is not None:
-        return "control_characters", f"The rewrite holds the control character {control!r}."
-    if (refusal := refusal_in(rewrite)) is not None:
-        return "refusal", f"The model refused: {refusal!r}."
-    if (match := _ECHO.search(rewrite)) is not None:
-        return "instruction_echo", f"The rewrite repeats an instruction: {match.group()!r}."
-    if (loop := loop_in(rewrite)) is not None and loop_in(source) is None:
-        return "repetition", f"The rewrite says the same again and again: {loop!r}."
-    return _language_defect(source, rewrite, settings.language) or _copy_defect(
-        source, rewrite, siblings, settings.near_identical_similarity
+def _find_defect(pair: RewritePair, settings: FaithfulnessSettings) -> tuple[str, str] | None:
+    """Return (reason, sentence) of the first defect of a rewrite; None if it can be compared."""
+    defect = text_defect(pair.rewrite, Form(settings.language), pair.source)
+    if defect is not None and not defect.is_doubtful:
+        return defect.reason, f"The rewrite {defect.detail}."
+    return _copy_defect(
+        pair.source, pair.rewrite, pair.siblings, settings.near_identical_similarity
     )
-
-
-def _language_defect(source: str, rewrite: str, language: str) -> tuple[str, str] | None:
-    if language != "en":
-        return None  # the word lists are English; other languages are left to the reviewers
-    words = _words(rewrite)
-    known = _known_share(words, source)
-    if known >= _KNOWN_SHARE:
-        if _degenerate(words):
-            return "gibberish", "The rewrite repeats words or strings them without grammar."
-        return None
-    if (foreign := foreign_script(rewrite)) is not None:
-        script = foreign.language
-        return "wrong_language", f"The rewrite is in {script} script, wanted {language!r}."
-    guess, probability = guessed_language(rewrite)
-    share = f"{known:.0%} of its words are known"
-    are_words = len(words) >= 3 and sum(map(len, words)) / len(words) < _LONG_WORD
-    if guess != language and probability >= SURE and are_words:
-        return "wrong_language", f"The rewrite is in {guess!r}, wanted {language!r} ({share})."
-    return "gibberish", f"The rewrite is not readable English ({share})."
-
-
-def _words(text: str) -> list[str]:
-    return [word.lower() for word in _WORD.findall(text)]
-
-
-def _known_share(words: list[str], source: str) -> float:
-    if not words:
-        return 0.0
-    unknown = [word for word in words if not _is_common(word)]
-    if unknown:
-        own = set(_words(source))
-        unknown = [word for word in unknown if not _has_stem(word, own)]
-    return (len(words) - len(unknown)) / len(words)
-
-
-@lru_cache(maxsize=KEPT_WORDS)
-def _is_common(word: str) -> bool:
-    return _has_stem(word, _vocabulary())
-
-
-def _has_stem(word: str, vocabulary: AbstractSet[str]) -> bool:
-    """Whether `vocabulary` has a word without one of its endings, or with a final «e»."""
-    stems = (word.removesuffix(ending) for ending in _ENDINGS)
-    return word in vocabulary or any(s in vocabulary or f"{s}e" in vocabulary for s in stems)
-
-
-@lru_cache(maxsize=1)
-def _vocabulary() -> frozenset[str]:
-    """Return the most common English words and those of the lexicon, in lower case."""
-    common = files("checks").joinpath("common_english.txt").read_text("utf-8").split()
-    return frozenset(common).union(*load_lexicon().meanings)
-
-
-def _degenerate(words: list[str]) -> bool:
-    """Whether words are repeated or in impossible places («the of», «a the»)."""
-    pairs = list(pairwise(words))
-    if len(pairs) < 3:
-        return len(words) < 2
-    wrong = [
-        one for one, other in pairs if one == other or (one in _DETERMINERS and other in _CLOSED)
-    ]
-    varied = len(set(words)) / len(words)
-    return len(wrong) / len(pairs) > _DEGENERATE_SHARE / 2 or (len(words) > 30 and varied < 0.2)
 
 
 def _copy_defect(
@@ -160,17 +70,18 @@ def _bare(text: str) -> str:
     return " ".join(_WORD.findall(text.lower()))
 
 
-VERSION = "8"
+VERSION = "9"
 STAGE = "check_faithfulness"
 _ENOUGH_FACTS = 3
 _BEGINNING = 5  # letters
+_LONG_CLAUSE = 3  # content words
 
 
 def check_faithfulness(
     pair: RewritePair, settings: FaithfulnessSettings
 ) -> FaithfulnessReport | Rejection:
     """Return how a rewrite differs from its source, or why it cannot be used."""
-    defect = _find_defect(pair.source, pair.rewrite, pair.siblings, settings)
+    defect = _find_defect(pair, settings)
     if defect is not None:
         return _rejected(*defect, pair)
     source, rewrite = parse_description(pair.source), parse_description(pair.rewrite)
@@ -179,20 +90,76 @@ def check_faithfulness(
     if says_nothing and _share_few_words(pair):
         detail = f"The rewrite states none of the {count} facts of its source."
         return _rejected("unrelated", detail, pair)
-    findings = find_differences(source, rewrite)
+    differences = find_differences(source, rewrite)
+    findings = (*differences, *_support_findings(pair, source, rewrite, differences, settings))
     is_suspect = says_nothing or any(
         finding.change != "lost" and (settings.strict or not finding.minor) for finding in findings
     )
     return FaithfulnessReport(verdict="suspect" if is_suspect else "faithful", findings=findings)
 
 
+def _support_findings(
+    pair: RewritePair,
+    source: Description,
+    rewrite: Description,
+    differences: Sequence[Finding],
+    settings: FaithfulnessSettings,
+) -> Iterator[Finding]:
+    """Find what is doubtful, the parts without support, and whether a rewrite is much shorter.
+
+    A part may be in other words if the reading of people knows them all, or finds a fact in it that
+    the source states as well. Where that reads the source, short clauses are its matter and minor.
+    """
+    defect = text_defect(pair.rewrite, Form(settings.language), pair.source)
+    if defect is not None:
+        yield Finding(change="unsupported", message=f"The rewrite {defect.detail}.")
+    refused = {
+        one.rewrite.span
+        for one in differences
+        if one.rewrite is not None and one.change != "lost" and not one.minor
+    }
+    stated = [fact.span[0] for fact in rewrite.facts() if fact.span not in refused]
+    unknown = [one.span[0] for one in rewrite.mentions if one.has(Tag.OTHER)]
+    for part in unsupported_parts(pair.source, pair.rewrite, settings.language):
+        span = range(part.start, part.end)
+        has_fact = any(at in span for at in stated)
+        is_known = source.states_anything() and not any(at in span for at in unknown)
+        if has_fact or is_known:
+            continue
+        is_short = not part.is_sentence and part.words < _LONG_CLAUSE
+        yield Finding(
+            change="unsupported",
+            message=f"The rewrite says {part.text!r}; the source has no word of it.",
+            minor=is_short and source.states_anything(),
+        )
+    share = length_share(pair.source, pair.rewrite, settings.language)
+    if share < settings.min_length_share:
+        message = (
+            f"The rewrite has {share:.0%} as many content words as its source; "
+            f"wanted at least {settings.min_length_share:.0%}."
+        )
+        yield Finding(change="shortened", message=message)
+
+
 def _share_few_words(pair: RewritePair) -> bool:
     """Whether fewer than two longer words of one text begin like words of the other."""
     ours, theirs = (
-        {word[:_BEGINNING] for word in _words(text) if len(word) >= _BEGINNING}
+        {word[:_BEGINNING].lower() for word in _WORD.findall(text) if len(word) >= _BEGINNING}
         for text in (pair.source, pair.rewrite)
     )
     return len(ours & theirs) < 2
+
+
+def check_written(
+    pair: RewritePair, settings: FaithfulnessSettings, max_characters: int
+) -> FaithfulnessReport | Rejection:
+    """Return how a build would judge a rewrite, as a model wrote it, or why it is not stored."""
+    form = Form(language_of(pair.source))
+    try:
+        line = read_text(pair.rewrite, "The rewrite", max_characters, form, pair.source)
+    except UnusableAnswerError as unusable:
+        return _rejected(unusable.reason, unusable.detail, pair)
+    return check_faithfulness(pair.model_copy(update={"rewrite": line}), settings)
 
 
 def _rejected(reason: str, detail: str, pair: RewritePair) -> Rejection:
@@ -239,8 +206,8 @@ class RewriteChecks(Program[_Rewritten]):
     authors: tuple[str, ...]
 
     def open(self) -> None:
-        """Load lexicon and word list, which several threads would otherwise load at once."""
-        _vocabulary()
+        """Load the lexicon, which several threads would otherwise load at once."""
+        load_lexicon()
 
     def prepare(self, inputs: Sequence[StoredEntity], reader: Store) -> list[_Rewritten]:
         """Load the sources and siblings of these rewrites."""

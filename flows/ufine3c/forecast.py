@@ -7,10 +7,10 @@ from db.calls import cost_rows
 from db.entities import find
 from db.store import Store
 from db.work import count_pending, register_plan
-from flows.answers import STAGE as REWRITE
 from flows.engine.model_step import model_settings
 from flows.ufine3c.judging import STAGE as JUDGE
 from flows.ufine3c.judging import pending_judgements
+from flows.ufine3c.rewriting import STAGE as REWRITE
 from flows.ufine3c.rewriting import VERSION, pending_captions, prompt_of
 from prompts.loader import Prompt, load_prompt
 from schemas.build import UFine3CBuild

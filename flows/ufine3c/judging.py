@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from checks.form import SIGNS
 from db.entities import StoredEntity, WorkResult, fetch_parents, new_entity
 from db.store import Store
 from db.work import Pending, count_pending, register_plan
@@ -11,7 +12,7 @@ from flows.answers import (
     check_fields,
     object_schema,
     read_answer,
-    read_line,
+    read_text,
     text_schema,
 )
 from flows.engine.context import RunContext
@@ -25,7 +26,7 @@ from schemas.quality import CaptionCheck
 from schemas.records import Caption, Rejection, Rewrite
 
 STAGE = "judge_rewrite"
-VERSION = "1"
+VERSION = "2"
 _SENTENCES = {
     "added": "The judge finds no source for: {}",
     "contradicted": "The judge finds a contradiction: {}",
@@ -40,7 +41,7 @@ _MOST_CHARACTERS = 200
 def request_judgement(description: str, rewrite: str, prompt: Prompt) -> ChatRequest:
     """Return the request to compare `rewrite` with the `description` that it was made from."""
     values = {"description": description, "rewrite": rewrite}
-    facts = {"type": "array", "items": text_schema(_MOST_CHARACTERS), "maxItems": _MOST_FACTS}
+    facts = {"type": "array", "items": text_schema(), "maxItems": _MOST_FACTS}
     schema = object_schema(dict.fromkeys(_SENTENCES, facts))
     return prompt.request(STAGE, values, answer_schema=schema)
 
@@ -50,13 +51,14 @@ def read_judgement(answer: ChatAnswer) -> Judgement | Rejection:
 
     def read(found: dict[str, Any]) -> Judgement:
         check_fields(found, tuple(_SENTENCES), "The answer")
-        for field, facts in found.items():
+        objections = {field: found[field] for field in _SENTENCES}
+        for field, facts in objections.items():
             if not isinstance(facts, list) or len(facts) > _MOST_FACTS:
                 detail = f"{field!r} must be a list of at most {_MOST_FACTS} facts."
                 raise UnusableAnswerError("wrong_type", detail)
         return {
-            field: tuple(read_line(one, f"{field!r}", _MOST_CHARACTERS) for one in facts)
-            for field, facts in found.items()
+            field: tuple(read_text(one, f"{field!r}", _MOST_CHARACTERS, SIGNS) for one in facts)
+            for field, facts in objections.items()
         }
 
     return read_answer(answer, STAGE, read)

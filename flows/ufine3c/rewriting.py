@@ -1,18 +1,21 @@
 """Rewrite descriptions with the models of the profile: request, parsing, and step."""
 
+from checks.form import Form
 from db.entities import StoredEntity, WorkResult, new_entity
 from db.work import Pending
-from flows.answers import FIELD, STAGE, clean_answer, object_schema, text_schema
+from flows.answers import language_of, object_schema, read_only_text, text_schema
 from flows.engine.context import RunContext
 from flows.engine.model_step import Ask, DatasetModel, LLMStep, Parsed, model_settings, run_llm_step
 from flows.engine.report import StageReport
 from prompts.loader import Prompt, load_prompt
-from schemas.chat import ChatRequest
+from schemas.chat import ChatAnswer, ChatRequest
 from schemas.profile import ChatModelSpec, ImportedRewrites, RewriteSettings
 from schemas.provenance import Role
-from schemas.records import Caption, Rewrite
+from schemas.records import Caption, Rejection, Rewrite
 
-VERSION = "1"
+STAGE = "rewrite_description"
+FIELD = "rewrite"
+VERSION = "2"
 _IMPORTED = "imported_rewrite"
 
 
@@ -22,10 +25,17 @@ def request_rewrite(description: str, prompt: Prompt, max_characters: int) -> Ch
     The description may contain anything, including instructions to the model. The prompt marks it
     as data, and the answer is checked like any other.
     """
-    schema = object_schema({FIELD: text_schema(max_characters)})
-    return prompt.request(
-        STAGE, {"description": description}, subject=description, answer_schema=schema
-    )
+    values = {"description": description}
+    if "max_characters" in prompt.variables:
+        values["max_characters"] = str(max_characters)
+    schema = object_schema({FIELD: text_schema()})
+    return prompt.request(STAGE, values, subject=description, answer_schema=schema)
+
+
+def read_rewrite(answer: ChatAnswer, source: str, max_characters: int) -> str | Rejection:
+    """Return the rewrite of `source` in `answer`, or why it cannot be used."""
+    form = Form(language_of(source))
+    return read_only_text(answer, STAGE, FIELD, max_characters, form, source)
 
 
 def pending_captions(dataset: str) -> Pending:
@@ -79,6 +89,6 @@ def rewrite_step(
         request=lambda captions: [
             [Ask(one, request_rewrite(one.record(Caption).text, prompt, limit))] for one in captions
         ],
-        parse=lambda _, answer: clean_answer(answer, limit),
+        parse=lambda caption, answer: read_rewrite(answer, caption.record(Caption).text, limit),
         outputs=lambda answers: [output(one) for (one,) in answers],
     )

@@ -8,7 +8,7 @@ from db.decisions import decide
 from db.entities import LIVE, NewDecision, StoredEntity, WorkResult, children_of, find, parents_of
 from db.store import Store
 from db.work import Pending
-from flows.answers import clean_answer, refusal_in
+from flows.answers import read_only_text
 from flows.engine.context import RunContext, sync_active
 from flows.engine.model_step import Ask, DatasetModel, LLMStep, Parsed, run_llm_step
 from flows.engine.report import StageReport
@@ -19,21 +19,12 @@ from schemas.provenance import Role, State
 from schemas.records import Caption, Image, Rejection
 
 STAGE = "describe_person"
-VERSION = "1"
+VERSION = "2"
 
 
 def read_description(answer: ChatAnswer, max_characters: int) -> str | Rejection:
-    """Return the description in `answer`, cleaned, or the reason why it cannot be used.
-
-    Reasons are those of `clean_answer`, and `refusal`.
-    """
-    text = clean_answer(answer, max_characters)
-    if isinstance(text, Rejection):
-        return text.model_copy(update={"stage": STAGE})
-    if (refusal := refusal_in(text)) is None:
-        return text
-    detail = f"The model refused: {refusal!r}."
-    return Rejection.of(STAGE, "refusal", detail, answer=answer.text)
+    """Return the description in `answer`, or the reason why it cannot be used."""
+    return read_only_text(answer, STAGE, None, max_characters)
 
 
 def offer_drafts(

@@ -2,23 +2,25 @@
 
 import json
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from checks.defects import chatter_in, refusal_in
+from checks.form import CAPTION
 from flows.answers import (
     UnusableAnswerError,
-    chatter_in,
     check_language,
     check_translation,
-    clean_answer,
     find_object,
     quoted_answer,
     read_text,
-    refusal_in,
+    repairs_of,
     words_of,
 )
+from flows.ufine3c.rewriting import read_rewrite
 from schemas.chat import ChatAnswer
 from schemas.records import Rejection
 from tests.annotate.interfaces.proposed import PHOTOGRAPHS
@@ -96,7 +98,7 @@ def test_a_translation_must_be_in_the_requested_language() -> None:
 def test_accepted_text_is_a_plain_line(text: str, most: int) -> None:
     read = detail = ""
     try:
-        read = read_text(text, "It", most)
+        read = read_text(text, "It", most, CAPTION)
     except UnusableAnswerError as unusable:
         detail = unusable.detail
     if detail:
@@ -105,7 +107,7 @@ def test_accepted_text_is_a_plain_line(text: str, most: int) -> None:
         return
     assert 0 < len(read) <= most
     assert read == " ".join(read.split())
-    assert not any(sign in read for sign in "{}\x00\x1b\u202e\ufeff")
+    assert not any(sign in read.split('"')[0] for sign in "{}\x00\x1b\u202e\ufeff")
 
 
 @given(st.text(max_size=9000))
@@ -133,7 +135,16 @@ def test_markup_in_a_text_is_accepted_only_in_a_quotation() -> None:
         ("I cannot see the image.", "refusal"),
     ]
     for text, reason in cases:
-        assert fault(read_text, text, "It", 80) == reason, text
+        assert fault(read_text, text, "It", 80, CAPTION) == reason, text
+
+
+def test_a_text_at_its_limit_or_without_an_end_was_cut() -> None:
+    assert fault(read_text, ENGLISH, "It", len(ENGLISH) + 1) is None
+    assert fault(read_text, ENGLISH, "It", len(ENGLISH)) == "truncated_answer"
+    assert fault(read_text, ENGLISH[:-1], "It", 80) == "truncated_answer"
+    assert fault(read_text, "A red car stands on a str", "It", 80) == "truncated_answer"
+    assert fault(read_text, "A red car stands on a", "It", 80, CAPTION) == "truncated_answer"
+    assert fault(read_text, "A red car on a street", "It", 80, CAPTION) is None
 
 
 # The JSON object of an answer, with any text around it and any quotation in it.
@@ -159,19 +170,50 @@ _AROUND = st.sampled_from(
 @given(_TEXTS, _AROUND)
 def test_texts_of_the_object_are_returned_unchanged(text: str, around: str) -> None:
     content = {"caption": text}
-    assert find_object(around.replace("{}", json.dumps(content))) == content
+    found = find_object(around.replace("{}", json.dumps(content)))
+    assert found is not None
+    assert found.value == content
 
 
 def test_truncated_and_ambiguous_answers_are_rejected() -> None:
     cases = [
         ('<think>{"caption": "a"}', "truncated_answer"),
-        ('```json\n{"caption": "a"}', "truncated_answer"),
         ('{"caption": "a"} <think>or', "truncated_answer"),
         ('{"caption": "a"} {"caption": "b"}', "unparseable_answer"),
         ("{caption}", "unparseable_answer"),
     ]
     for raw, reason in cases:
         assert fault(find_object, raw) == reason, raw
+
+
+WANTED: dict[str, Any] = {"properties": {"caption": {}}}
+
+
+def test_a_good_answer_in_a_bad_form_is_read_and_what_was_repaired_is_said() -> None:
+    cases = [
+        ('```json\n{"caption": "a"}', "its fence did not end"),
+        ('{"caption": "a",}', "JSON repaired"),
+        ("{'caption': 'a'}", "JSON repaired"),
+        ('{"caption": "a"} {"caption": "a"}', "the object came twice"),
+        ('{"caption": "a", "caption": "a"}', None),
+        ('{"caption": "a", "why": "b"}', "ignored the fields 'why'"),
+        ('{"name": "answer", "arguments": {"caption": "a"}}', "a tool call"),
+        ('{"function": {"name": "f", "arguments": "{\\"caption\\": \\"a\\"}"}}', "a tool call"),
+        ('<tool_call>{"name": "f", "arguments": {"caption": "a"}}</tool_call>', "a tool call"),
+    ]
+    for raw, repair in cases:
+        found = find_object(raw)
+        assert found is not None, raw
+        assert found.value["caption"] == "a", raw
+        assert (repair in repairs_of(answered(raw), WANTED)) is (repair is not None), raw
+    assert repairs_of(answered('{"caption": "a"}'), WANTED) == ()
+    assert repairs_of(answered("{caption}"), WANTED) == ()
+
+
+@given(st.integers(1, 60), st.sampled_from(("", "}", '"', "```", "}\n```", "</s>")))
+def test_json_that_was_cut_is_never_repaired(end: int, after: str) -> None:
+    raw = json.dumps({"caption": "A {red} car, a {blue} one and 'others' on a street."})
+    assert fault(find_object, raw[: min(end, len(raw) - 3)] + after.replace('"', "")) is not None
 
 
 def test_an_answer_may_have_no_object() -> None:
@@ -190,7 +232,11 @@ def answered(text: str) -> ChatAnswer:
     return ChatAnswer(text=text, tokens_in=1, tokens_out=1, seconds=0.1)
 
 
-def test_text_around_the_rewrite_is_removed() -> None:
+def read(raw: str) -> str | Rejection:
+    return read_rewrite(answered(raw), TEXT, 200)
+
+
+def test_reasoning_and_fences_around_the_rewrite_are_removed() -> None:
     cases: list[str] = [
         ANSWER,
         TEXT,
@@ -199,19 +245,25 @@ def test_text_around_the_rewrite_is_removed() -> None:
         f"<think>one</think><reasoning>two</reasoning>{TEXT}",
         f"```json\n{ANSWER}\n```",
         f"Sure! Here is the JSON:\n```\n{ANSWER}\n```\nLet me know if you need more.",
+        f"<|im_start|>{ANSWER}<|im_end|>",
+        json.dumps({"rewrite": "A man in a  red\ncoat walks."}),
+        json.dumps({"rewrite": TEXT, "why": "because"}),
+    ]
+    for raw in cases:
+        assert read(raw) == TEXT, raw
+
+
+def test_nothing_is_cut_off_a_text_to_make_it_clean() -> None:
+    cases: list[str] = [
         f"Sure, here is the rewritten description:\n\n{TEXT}",
         f'Certainly! Here\'s a reorganized version of the description:\n"{TEXT}"',
         f"**Rewritten description:** {TEXT}",
-        f"Rewritten description: {TEXT}\n\nLet me know if you would like another version.",
-        f"{TEXT}\n\nI hope this helps!",
         f"“{TEXT}”",
         json.dumps({"rewrite": f"Sure, here is the rewritten description: {TEXT}"}),
         json.dumps({"rewrite": f"<think>red</think> {TEXT}"}),
-        f"<|im_start|>{ANSWER}<|im_end|>",
-        json.dumps({"rewrite": "A man in a  red\ncoat walks."}),
     ]
     for raw in cases:
-        assert clean_answer(answered(raw), 200) == TEXT, raw
+        assert isinstance(read(raw), Rejection), raw
 
 
 def test_an_answer_without_a_rewrite_is_rejected() -> None:
@@ -225,16 +277,15 @@ def test_an_answer_without_a_rewrite_is_rejected() -> None:
         ("truncated_answer", '{"rewrite": "A man."'),
         ("truncated_answer", '```json\n{"rewrite": "A'),
         ("unparseable_answer", '{"rewrite": A man}'),
-        ("unparseable_answer", '{"text": "A man."}'),
-        ("unparseable_answer", '{"rewrite": 3}'),
+        ("missing_field", '{"text": "A man."}'),
+        ("wrong_type", '{"rewrite": 3}'),
         ("unparseable_answer", '{"rewrite": "a"} {"rewrite": "b"}'),
         ("unparseable_answer", '{"rewrite": "a", "rewrite": "b"}'),
-        ("unparseable_answer", '["A man."]'),
-        ("extra_fields", '{"rewrite": "A man.", "why": "because"}'),
+        ("markup", '["A man."]'),
         ("too_long", json.dumps({"rewrite": "A man. " * 100})),
     ]
     for reason, raw in cases:
-        result = clean_answer(answered(raw), 200)
+        result = read(raw)
         assert isinstance(result, Rejection), raw
         assert (result.stage, result.reason) == ("rewrite_description", reason), raw
         assert result.context == {"answer": raw}
@@ -242,7 +293,7 @@ def test_an_answer_without_a_rewrite_is_rejected() -> None:
 
 def test_an_answer_at_the_token_limit_is_rejected() -> None:
     cut = answered(ANSWER).model_copy(update={"truncated": True})
-    result = clean_answer(cut, 200)
+    result = read_rewrite(cut, TEXT, 200)
     assert isinstance(result, Rejection)
     assert result.reason == "truncated_answer"
 
@@ -259,7 +310,7 @@ def test_mutated_answers_are_cleaned_or_rejected_with_the_raw_answer(
 ) -> None:
     mutated = ANSWER[:start] + inserted + ANSWER[start + length :]
     answer = answered(wrap.replace("{}", mutated))
-    result = clean_answer(answer, 200)
+    result = read_rewrite(answer, TEXT, 200)
     if isinstance(result, Rejection):
         assert result.context["answer"] == answer.text
         return
@@ -271,7 +322,7 @@ def test_mutated_answers_are_cleaned_or_rejected_with_the_raw_answer(
 def test_control_characters_escaped_in_json_are_rejected() -> None:
     for escape in (r"\ud800", r"\u0000", r"\u001b[2J", r"\u202e"):
         said = f'{{"rewrite": "A man {escape} in a coat."}}'
-        answer = clean_answer(answered(said), 2000)
+        answer = read(said)
         assert isinstance(answer, Rejection), escape
         assert answer.reason == "control_characters", escape
         assert answer.model_dump_json()

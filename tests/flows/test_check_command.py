@@ -29,7 +29,7 @@ def test_one_pair_is_given_by_options(loupe: Loupe) -> None:
     [found] = loupe("check", "--source", SOURCE, "--rewrite", "", "--json").json
     assert found == {
         "verdict": "rejected",
-        "findings": [{"change": "empty", "message": "The rewrite is empty."}],
+        "findings": [{"change": "empty", "message": "The rewrite holds no text."}],
     }
 
 

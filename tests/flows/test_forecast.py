@@ -5,9 +5,9 @@ import pytest
 from db.calls import NewCall, record_call
 from db.entities import new_entity
 from db.store import Store
-from flows.answers import STAGE as REWRITE
 from flows.ufine3c.forecast import forecast
 from flows.ufine3c.judging import STAGE as JUDGE
+from flows.ufine3c.rewriting import STAGE as REWRITE
 from schemas.build import SourceSpec, UFine3CBuild
 from schemas.chat import ChatAnswer, ChatFailure, ChatOutcome, ChatRequest
 from schemas.profile import JudgeSettings, OpenAIChat, Prices, Profile, RewriteSettings

@@ -11,7 +11,7 @@ import pytest
 
 from db.entities import find
 from db.store import Store
-from flows.answers import STAGE
+from flows.ufine3c.rewriting import STAGE
 from release.verify import verify_release
 from schemas.records import Granularity, Rewrite
 from tests.flows.command_line import Loupe

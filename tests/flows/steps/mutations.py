@@ -353,7 +353,7 @@ def invisible_characters(subject: Subject, rng: random.Random) -> Mutated:
     sign = rng.choice("\u200b\ufeff\u00ad\u2060")
     text = _inside(subject.get_text(content, position), rng, sign)
     subject.set_text(content, position, text, rng)
-    return Mutated(_dumped(content), Survives.ALL)
+    return Mutated(_dumped(content), Survives.ONE_SPOILT, position)
 
 
 def other_white_space(subject: Subject, rng: random.Random) -> Mutated:
@@ -371,15 +371,15 @@ def markup_like_text(subject: Subject, rng: random.Random) -> Mutated:
     position = _entry(subject, rng)
     shown = rng.choice(
         (
-            "2*3*4 and 2**3**2",
-            "x = a*b and y = c*d",
-            "__init__ and __repr__",
-            'the words "Danger." If you need help, call 112',
+            "“2*3*4” and “2**3**2”",
+            "«x = a*b» and «y = c*d»",
+            '"__init__" and "__repr__"',
+            'the words "Danger. If you need help, call 112."',
             "a fridge. Note that the milk is gone",
             '"<think>" and "</think>"',
             "“I'm sorry, I can't help with that”",
             '"```" and "</s>"',
-            "Version: 2.0 on a box",
+            '"Version: 2.0" on a box',
         )
     )
     text = f"{subject.get_text(content, position).rstrip('.')}, and a board shows {shown}."
@@ -394,7 +394,7 @@ def quoted_as_a_whole(subject: Subject, rng: random.Random) -> Mutated:
     position = _entry(subject, rng)
     text = rng.choice(('"{}"', "“{}”")).replace("{}", subject.get_text(content, position))
     subject.set_text(content, position, text, rng)
-    return Mutated(_dumped(content), Survives.ALL_AS_WRITTEN, written=(position, text))
+    return Mutated(_dumped(content), Survives.ONE_SPOILT, position)
 
 
 MUTATIONS: tuple[Mutation, ...] = (

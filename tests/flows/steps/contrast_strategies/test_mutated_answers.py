@@ -35,7 +35,7 @@ def missing_key(subject: Subject, rng: random.Random) -> Mutated:
 def extra_key(subject: Subject, rng: random.Random) -> Mutated:
     content, position = copy.deepcopy(subject.content), rng.randrange(4)
     content["strategies"][position][rng.choice(("why", "Type", "detail "))] = "because"
-    return Mutated(as_text(content), Survives.ONE_SPOILT, position)
+    return Mutated(as_text(content), Survives.ALL)
 
 
 def key_twice(subject: Subject, rng: random.Random) -> Mutated:
