@@ -156,12 +156,16 @@ def checked_object(value: Any) -> dict[str, Any]:
 def checked_identity(field: Field) -> str:
     """Return the name of a person or image in its source: a non-negative integer or a short text.
 
-    Re-identification sets use −1 for no person: such a record has no identity.
+    A float with an integer value is that integer, as tables with gaps write it (12.0). Texts are
+    kept as they are («0012»). Re-identification sets use −1 for no person: such a record has no
+    identity.
 
     Raises:
         FieldError: it is neither.
     """
     value = present(field)
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
     if isinstance(value, int) and not isinstance(value, bool):
         if value < 0:
             raise _wrong_value(field, "negative_identity", "is negative", "a number from 0 on")
