@@ -420,8 +420,7 @@ class Importer(Record):
                     yield element
             except JsonBreak as fault:
                 if not any(counts.values()):
-                    where = f", at byte {fault.offset:,}: {fault.what}"
-                    raise self.stranger(path, where) from fault
+                    raise self.stranger(path, _no_json(path, fault)) from fault
                 yield _end_of_file(path, fault, sum(counts.values()))
                 return
         for section, count in counts.items():
@@ -494,6 +493,15 @@ class Importer(Record):
                 detail = f"line {row.line:,} {row.what}"
             fault = FieldError("", "malformed_csv", detail)
             yield bad_row(fault, path.name, row.index, "", "file" if row.ends else "record")
+
+
+def _no_json(path: Path, fault: JsonBreak) -> str:
+    """Return why a file has no record: another kind of file, or where its JSON breaks."""
+    with open_text(path) as file:
+        line = file.readline(_PEEKED).decode("utf-8", "surrogateescape").strip()
+    if line and line[0] not in "[{":
+        return f": its first line, {shown(line)}, is not JSON; expected a JSON file"
+    return f", at byte {fault.offset:,}: {fault.what}"
 
 
 def _squashed(name: str) -> str:
