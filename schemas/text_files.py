@@ -4,6 +4,7 @@ import codecs
 import gzip
 import io
 import json
+import re
 import tomllib
 import zlib
 from collections.abc import Iterator
@@ -205,10 +206,36 @@ def read_toml(path: Path, what: str) -> dict[str, Any]:
         values = tomllib.loads(content)
         _check(values)
     except ValueError as error:
-        raise ConfigurationError(f"{what} is not valid TOML: {error}") from error
+        fault = _toml_fault(str(error), content)
+        raise ConfigurationError(f"{what} is not valid TOML: {fault}") from error
     except RecursionError:
         raise ConfigurationError(f"{what} is not valid TOML: it is nested too deeply") from None
     return values
+
+
+_LINE: Final = re.compile(r"\(at line (\d+), column \d+\)")
+_UNQUOTED: Final = re.compile(r"(?P<key>[\w.-]+)\s*=\s*(?P<value>[^\s\"'\[{#][^#]*)")
+_KEY_OF_YAML: Final = re.compile(r"(?P<key>[\w.-]+)\s*:")
+
+
+def _toml_fault(said: str, content: str) -> str:
+    """Return what is wrong with a TOML file, with the line and what is expected there."""
+    place = _LINE.search(said)
+    if place is None:
+        return said
+    line = content.split("\n")[int(place[1]) - 1].strip()
+    if content.lstrip().startswith("{"):
+        hint = 'it looks like JSON; expected lines such as key = "text"'
+    elif unquoted := _UNQUOTED.match(line):
+        value = unquoted["value"].strip().strip("“”‘’„«»")
+        hint = f'a text must be in straight quotes: {unquoted["key"]} = "{value:.60}"'
+    elif key := _KEY_OF_YAML.match(line):
+        hint = f"expected = after the key: {key['key']} = …"
+    elif "Illegal character" in said:
+        hint = "a text must end with a quote in the line that it begins in"
+    else:
+        hint = said[:1].lower() + _LINE.sub("", said[1:]).strip()
+    return f"line {place[1]}, {line!r:.80}: {hint}"
 
 
 def read_settings(path: Path, form: type[ModelT], what: str, *, see: str = "") -> ModelT:

@@ -49,7 +49,9 @@ def fault_of(error: Exception, form: type[BaseModel] | None = None, *, see: str 
     """
     if not isinstance(error, ValidationError):
         return next(iter(str(error).splitlines()), "") or type(error).__name__
-    first = error.errors(include_url=False)[0]
+    faults = error.errors(include_url=False)
+    # A misspelt key is unknown, and the right one is missing: the first says more.
+    first = next((one for one in faults if _is_misspelt(one, form)), faults[0])
     place = "".join(map(_printable, ".".join(map(str, first["loc"]))))
     message = first["msg"].removeprefix(_OURS)[:_MESSAGE_CHARACTERS]  # it may contain the value
     if not place:
@@ -58,12 +60,23 @@ def fault_of(error: Exception, form: type[BaseModel] | None = None, *, see: str 
         return unknown_key(place, known_keys(form, first["loc"]), see)
     if first["type"] == "missing":
         return f"{place} is missing"
+    if first["type"] in ("tuple_type", "list_type"):
+        message = "must be a list"
+        if isinstance(first["input"], dict):
+            return f"{place}: must be a list of tables, got one: write [[{place}]] above each"
     if first["type"] == "string_pattern_mismatch":
         message = _PATTERNS.get(first["ctx"]["pattern"], message)
     if "; got " in message or (first["type"] == "value_error" and isinstance(first["input"], dict)):
         return f"{place}: {message}"
     found = shortened(repr(first["input"]), _SHOWN_CHARACTERS)
     return f"{place}: {message}, got {found}{_nearest(first)}"
+
+
+def _is_misspelt(fault: ErrorDetails, form: type[BaseModel] | None) -> bool:
+    if fault["type"] != "extra_forbidden":
+        return False
+    known = known_keys(form, fault["loc"])
+    return bool(difflib.get_close_matches(str(fault["loc"][-1]), known, n=1))
 
 
 def _nearest(fault: ErrorDetails) -> str:

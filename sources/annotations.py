@@ -156,12 +156,16 @@ def checked_object(value: Any) -> dict[str, Any]:
 def checked_identity(field: Field) -> str:
     """Return the name of a person or image in its source: a non-negative integer or a short text.
 
-    Re-identification sets use −1 for no person: such a record has no identity.
+    A float with an integer value is that integer, as tables with gaps write it (12.0). Texts are
+    kept as they are («0012»). Re-identification sets use −1 for no person: such a record has no
+    identity.
 
     Raises:
         FieldError: it is neither.
     """
     value = present(field)
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
     if isinstance(value, int) and not isinstance(value, bool):
         if value < 0:
             raise _wrong_value(field, "negative_identity", "is negative", "a number from 0 on")
@@ -416,8 +420,7 @@ class Importer(Record):
                     yield element
             except JsonBreak as fault:
                 if not any(counts.values()):
-                    where = f", at byte {fault.offset:,}: {fault.what}"
-                    raise self.stranger(path, where) from fault
+                    raise self.stranger(path, _no_json(path, fault)) from fault
                 yield _end_of_file(path, fault, sum(counts.values()))
                 return
         for section, count in counts.items():
@@ -490,6 +493,15 @@ class Importer(Record):
                 detail = f"line {row.line:,} {row.what}"
             fault = FieldError("", "malformed_csv", detail)
             yield bad_row(fault, path.name, row.index, "", "file" if row.ends else "record")
+
+
+def _no_json(path: Path, fault: JsonBreak) -> str:
+    """Return why a file has no record: another kind of file, or where its JSON breaks."""
+    with open_text(path) as file:
+        line = file.readline(_PEEKED).decode("utf-8", "surrogateescape").strip()
+    if line and line[0] not in "[{":
+        return f": its first line, {shown(line)}, is not JSON; expected a JSON file"
+    return f", at byte {fault.offset:,}: {fault.what}"
 
 
 def _squashed(name: str) -> str:

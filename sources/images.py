@@ -4,6 +4,7 @@ import io
 import os
 import re
 import stat
+import unicodedata
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -297,13 +298,13 @@ def inspect_any(
 def is_file_below(image_root: Path, file_path: str) -> bool:
     """Tell whether there is a file at `file_path` below `image_root`."""
     try:
-        return _resolved_inside(image_root, file_path).is_file()
+        return _existing_inside(image_root, file_path).is_file()
     except (ImageRefusedError, OSError):
         return False
 
 
 def _read_inside(image_root: Path, file_path: str, max_bytes: int) -> bytes:
-    target = _resolved_inside(image_root, file_path)
+    target = _existing_inside(image_root, file_path)
     try:
         with open(target, "rb", opener=_without_waiting) as file:
             status = os.fstat(file.fileno())
@@ -319,6 +320,19 @@ def _read_inside(image_root: Path, file_path: str, max_bytes: int) -> bytes:
         raise ImageRefusedError("not_a_file", "is a directory, wanted a file") from None
     except OSError as fault:
         raise ImageRefusedError("unreadable_image", f"cannot be read: {fault.strerror}") from fault
+
+
+def _existing_inside(image_root: Path, file_path: str) -> Path:
+    """Return the file at `file_path`, or one whose name differs only in how letters are composed.
+
+    Annotation files and file systems write «é» as one character (NFC) or as two (NFD).
+    """
+    target = _resolved_inside(image_root, file_path)
+    for form in ("NFC", "NFD"):
+        other = unicodedata.normalize(form, file_path)
+        if other != file_path and not target.exists():
+            target = _resolved_inside(image_root, other)
+    return target
 
 
 def _without_waiting(path: str, flags: int) -> int:

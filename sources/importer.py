@@ -5,6 +5,7 @@ import sqlite3
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -90,27 +91,48 @@ def importer_for(format: str) -> Importer:  # noqa: A002 - the word of the comma
 
 
 def read_source(
-    importer: Importer, path: Path, options: ReadOptions = DEFAULT_OPTIONS
+    importer: Importer,
+    path: Path,
+    options: ReadOptions = DEFAULT_OPTIONS,
+    image_root: Path | None = None,
 ) -> Iterator[Row]:
     """Yield the rows of `path`; records that contradict each other become bad rows.
 
-    These are the records of identities in two splits, and those of one image file under several
-    identities. The first pass runs before this returns, so a file of another format, or one without
-    a usable record, is rejected here.
+    These are the records of identities in two splits, or written in two ways, and those of one
+    image file under several identities. Absolute paths below `image_root` become relative to it.
+    The first pass runs before this returns, so a file of another format, or one without a usable
+    record, is rejected here.
 
     Raises:
         FormatError: the file is not of the importer's format, or all of its records have the same
             defect.
     """
+
+    def rows() -> Iterator[Row]:
+        found = importer.rows(path, options)
+        return found if image_root is None else map(partial(_relative, image_root), found)
+
     with _naming_likely_formats(path):
-        survey = Survey(path.name, importer.rows(path, options))
+        survey = Survey(path.name, rows())
         if survey.lacks_splits and options.is_split_stated:
             importer = importer.for_one_split()
-            survey = Survey(path.name, importer.rows(path, options))
+            survey = Survey(path.name, rows())
         if survey.defect:
             hint = importer.hint_on_splits if survey.lacks_splits else ""
             raise FormatError(f"{path}: {survey.defect}{hint}")
-    return map(survey.checked, importer.rows(path, options))
+    return map(survey.checked, rows())
+
+
+def _relative(image_root: Path, row: Row) -> Row:
+    """Return the row with its path relative to the image root, if it is an absolute one below."""
+    if isinstance(row, BadRow) or not row.file_path.startswith("/"):
+        return row
+    for root in (image_root.absolute(), image_root.resolve()):
+        if Path(row.file_path).is_relative_to(root):
+            name = str(Path(row.file_path).relative_to(root))
+            named = {"identity": name} if row.identity == row.file_path else {}
+            return row.model_copy(update={"file_path": name, **named})
+    return row
 
 
 def misplaced_image(
@@ -122,7 +144,7 @@ def misplaced_image(
         FormatError: see `read_source`.
     """
     first = None
-    for row in read_source(importer, path, options):
+    for row in read_source(importer, path, options, image_root):
         if isinstance(row, SourceRow):
             if any(is_file_below(image_root, one) for one in (row.file_path, *row.other_paths)):
                 return None
@@ -155,6 +177,7 @@ def _likely_formats(path: Path) -> list[str]:
 
 
 _PLACE = re.compile(r"\[\d+\]")
+_NUMBER = re.compile(r"0*(?P<value>\d+)(?:\.0+)?")
 
 
 class Survey:
@@ -166,6 +189,7 @@ class Survey:
     Attributes:
         torn: the identities in more than one split, with these: a test set must have unseen ones.
         shared: the image files under more than one identity, with these.
+        spelled: the numbers that identities state in several ways (12 and 0012), with these.
         defect: a sentence on the defect that all records have, if they all have the same one.
         lacks_splits: whether this is that they have no split.
     """
@@ -176,7 +200,7 @@ class Survey:
         self._first: BadRow | None = None
         self._usable = 0
         with closing(sqlite3.connect("")) as seen:
-            for table in ("split", "file"):
+            for table in ("split", "file", "number"):
                 seen.execute(
                     f"CREATE TABLE {table} (name TEXT, other TEXT, PRIMARY KEY (name, other)) "
                     f"WITHOUT ROWID"
@@ -188,10 +212,13 @@ class Survey:
                 self._usable += 1
                 add = "INSERT OR IGNORE INTO {} VALUES (?, ?)"
                 seen.execute(add.format("split"), (row.identity, row.split))
+                if number := _NUMBER.fullmatch(row.identity):
+                    seen.execute(add.format("number"), (number["value"], row.identity))
                 if not row.is_grouped:
                     seen.execute(add.format("file"), (row.file_path, row.identity))
             self.torn = _with_several(seen, "split")
             self.shared = _with_several(seen, "file")
+            self.spelled = _with_several(seen, "number")
         records = self._defects.total()
         self.defect = ""
         if self._first and not self._usable and len(self._defects) == 1 and records > 1:
@@ -219,6 +246,15 @@ class Survey:
                 "identity_in_two_splits",
                 f"identity {row.identity!r} is in the splits {' and '.join(splits)}, wanted one: "
                 f"a model would be tested on a person it was trained on",
+            )
+        number = _NUMBER.fullmatch(row.identity) if self.spelled else None
+        if number and (names := self.spelled.get(number["value"])):
+            return self._contradicting(
+                row,
+                "identity",
+                "identity_written_in_two_ways",
+                f"identity {row.identity!r} is written {' and '.join(names)}, wanted one way: they "
+                f"would be different people",
             )
         if not row.is_grouped and (names := self.shared.get(row.file_path)):
             return self._contradicting(

@@ -277,7 +277,7 @@ class OpenSource:
                 have the same defect, or none of its images exists.
         """
         spec, options = self.spec, read_options(self.spec)
-        rows = read_source(self.importer, spec.annotations, options)
+        rows = read_source(self.importer, spec.annotations, options, spec.images)
         if missing := misplaced_image(self.importer, spec.annotations, spec.images, options):
             raise FormatError(
                 f"source {spec.name}: none of its images is in {spec.images}, such as {missing}; "

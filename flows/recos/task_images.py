@@ -1,5 +1,6 @@
 """The images of a benchmark of tasks: taken from their sources, and selected by people."""
 
+import unicodedata
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from operator import itemgetter
 from pathlib import Path
@@ -53,10 +54,15 @@ class OrderedImages(NamedTuple):
 
 
 def _named(images: Sequence[StoredEntity], names_file: Path) -> OrderedImages:
-    by_path = {image.record(Image).file_path: image for image in images}
+    by_path = {_composed(image.record(Image).file_path): image for image in images}
     names = _names(names_file)
-    found = [by_path[name] for name in names if name in by_path]
-    return OrderedImages("named", found, [name for name in names if name not in by_path])
+    found = [by_path[_composed(name)] for name in names if _composed(name) in by_path]
+    unknown = [name for name in names if _composed(name) not in by_path]
+    return OrderedImages("named", found, unknown)
+
+
+def _composed(name: str) -> str:
+    return unicodedata.normalize("NFC", name)
 
 
 def _names(path: Path) -> list[str]:

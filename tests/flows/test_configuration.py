@@ -46,7 +46,7 @@ def test_a_tilde_is_the_home_folder_of_the_user(
 def test_an_error_names_the_wrong_key(tmp_path: Path) -> None:
     cases = [
         ("dataset", "datset", "unknown key 'datset'; did you mean 'dataset'"),
-        ("format", "formta", r"sources\.0\.format is missing"),
+        ("format", "formta", r"unknown key 'sources\.0\.formta'; did you mean 'format'"),
         ('name = "people"', 'name = "people"\nsplit = "tset"', r"sources\.0\.split: .* got 'tset'"),
         ('"mine"', '"../mine"', r"dataset: must be up to 64 .* got '\.\./mine'"),
         ('"mine"', '"people"', "dataset must not have the name of a source; got 'people'"),
@@ -182,3 +182,44 @@ def test_the_builds_of_the_papers_are_included_with_all_gates_required(tmp_path:
     assert ufine3c.sources[0].images == tmp_path / "CUHK-PEDES/imgs"
     tasks = {one.task: one.images for one in recos.tasks}
     assert tasks == RECOS_TASKS
+
+
+SOURCE = BUILD[BUILD.index("[[sources]]") :]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            f"dataset = x\n{SOURCE}",
+            "line 1, 'dataset = x': a text must be in straight quotes: dataset = \"x\"",
+        ),
+        (f"gate = “auto”\n{SOURCE}", 'a text must be in straight quotes: gate = "auto"'),
+        (f"gate: auto\n{SOURCE}", "line 1, 'gate: auto': expected = after the key: gate = …"),
+        (f'dataset = "x\n{SOURCE}', "line 1, 'dataset = \"x': a text must end with a quote"),
+        ('{"dataset": "x"}', "it looks like JSON; expected lines such as key ="),
+        (
+            SOURCE.replace("[[sources]]", "[sources]"),
+            "sources: must be a list of tables, got one: write [[sources]] above each",
+        ),
+        (
+            SOURCE.replace("annotations", "anotations"),
+            "unknown key 'sources.0.anotations'; did you mean 'annotations'?",
+        ),
+        (SOURCE.replace("sources", "source"), "unknown key 'source'; did you mean 'sources'?"),
+        ("sources = 'a.json'", "sources: must be a list, got 'a.json'"),
+    ],
+)
+def test_a_slip_in_a_build_file_is_named_with_what_is_expected(
+    tmp_path: Path, text: str, message: str
+) -> None:
+    with pytest.raises(ConfigurationError) as raised:
+        load_build(write(tmp_path, text), UFine3CBuild)
+    assert message in str(raised.value)
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
+def test_a_build_file_may_have_a_byte_order_mark(tmp_path: Path, encoding: str) -> None:
+    path = tmp_path / "build.toml"
+    path.write_text(f'gate = "auto"\n{SOURCE}', encoding=encoding)
+    assert load_build(path, UFine3CBuild).sources[0].name == "people"

@@ -124,4 +124,4 @@ def test_the_gate_of_rewrites_is_that_of_captions_unless_stated(
     source = 'name = "a"\nformat = "cuhk-pedes"\nannotations = "a.json"\nimages = "."\n'
     (tmp_path / "b.toml").write_text(f'gate = "required"\n{keys}\n[[sources]]\n{source}')
     build = load_build(tmp_path / "b.toml", UFine3CBuild)
-    assert build.gates == {"gate": "required", "originals_gate": policy}
+    assert build.gates == {"rewrites_gate": "required", "originals_gate": policy}

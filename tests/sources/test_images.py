@@ -1,3 +1,4 @@
+import unicodedata
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -5,7 +6,14 @@ import pytest
 from PIL import Image
 
 from schemas.base import sha256_of
-from sources.images import ImageLimits, ImageProblem, InspectedImage, decoded, inspect_image
+from sources.images import (
+    ImageLimits,
+    ImageProblem,
+    InspectedImage,
+    decoded,
+    inspect_image,
+    is_file_below,
+)
 from tests.sources.carriers import CARRIERS, contains_place
 from tests.sources.pictures import encoded, png_header
 
@@ -161,3 +169,23 @@ def orientation(value: int) -> bytes:
     exif = Image.Exif()
     exif[0x0112] = value
     return exif.tobytes()
+
+
+@pytest.mark.parametrize(
+    ("on_disk", "stated"),
+    [
+        ("IMG_0001 (2).JPG", "IMG_0001 (2).JPG"),
+        ("a #1%20b.jpeg", "a #1%20b.jpeg"),
+        ("DCIM/100CANON/_MG_1.JPG", "DCIM\\100CANON\\_MG_1.JPG"),
+        (unicodedata.normalize("NFD", "Café/Mädchen.jpg"), "Café/Mädchen.jpg"),
+        ("Café/Mädchen.jpg", unicodedata.normalize("NFD", "Café/Mädchen.jpg")),
+    ],
+    ids=["spaces", "signs", "backslashes", "NFD on disk", "NFC on disk"],
+)
+def test_names_that_cameras_and_systems_write_are_found(
+    tmp_path: Path, on_disk: str, stated: str
+) -> None:
+    (tmp_path / on_disk).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / on_disk).write_bytes(encoded("JPEG"))
+    assert is_file_below(tmp_path, stated)
+    assert inspected(tmp_path, stated).width_px == 24

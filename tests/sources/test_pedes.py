@@ -72,7 +72,7 @@ def test_texts_are_normalised_and_a_bad_caption_leaves_a_gap(tmp_path: Path) -> 
 def test_a_file_of_another_format_is_refused(subtests: pytest.Subtests, tmp_path: Path) -> None:
     cases: list[tuple[str, str]] = [
         ("", "is empty; expected an annotation file"),
-        ("hello", "is not a cuhk-pedes file, at byte 0: expecting '[', got 'h'"),
+        ("hello", 'its first line, "hello", is not JSON; expected a JSON file'),
         ("  {}", "is not a cuhk-pedes file, at byte 2: expecting '[', got '{'"),
         ("[]", "is not a cuhk-pedes file: it has no records in its list"),
         ("[1]", "its first record has none of the fields captions, file_path, id"),
@@ -93,3 +93,10 @@ def test_a_missing_file_and_a_directory_are_refused(tmp_path: Path) -> None:
         read(tmp_path / "none.json")
     with pytest.raises(FormatError, match=r"is a directory; expected an annotation file$"):
         read(tmp_path)
+
+
+def test_a_table_where_json_is_wanted_is_named(tmp_path: Path) -> None:
+    path = write_annotations(tmp_path, "file_path,id,captions\n1.jpg,1,A man.\n")
+    message = 'its first line, "file_path,id,captions", is not JSON; expected a JSON file'
+    with pytest.raises(FormatError, match=message):
+        read(path)

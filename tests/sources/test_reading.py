@@ -5,6 +5,7 @@ import pytest
 
 from schemas.base import Split
 from schemas.errors import FormatError
+from sources.images import ImageProblem, inspect_image
 from sources.importer import Survey, importer_for, read_source
 from sources.records import BadRow, ReadOptions, SourceRow
 
@@ -95,3 +96,43 @@ def test_a_file_under_several_identities_is_none_of_theirs(tmp_path: Path) -> No
         assert isinstance(bad, BadRow)
         assert bad.reason == "image_of_several_identities"
         assert "image '1.jpg' is under the identities 1 and 2" in bad.detail
+
+
+def test_an_identity_keeps_its_meaning_however_it_is_written(tmp_path: Path) -> None:
+    names: list[object] = [12, 12.0, "0007", "7th", 0.5]
+    path = write(
+        tmp_path, *(unsplit(one) | {"split": "test", "id": name} for one, name in enumerate(names))
+    )
+    *rows, bad = read_source(importer_for("cuhk-pedes"), path)
+    assert [r.identity for r in rows if isinstance(r, SourceRow)] == ["12", "12", "0007", "7th"]
+    assert isinstance(bad, BadRow)
+    assert bad.reason == "wrong_type"
+
+
+def test_identities_that_may_be_one_are_neither_merged_nor_split(tmp_path: Path) -> None:
+    names: list[object] = [12, "0012", "12.0", 13]
+    path = write(
+        tmp_path, *(unsplit(one) | {"split": "test", "id": name} for one, name in enumerate(names))
+    )
+    *bad, good = read_source(importer_for("cuhk-pedes"), path)
+    assert isinstance(good, SourceRow)
+    for row in bad:
+        assert isinstance(row, BadRow)
+        assert row.reason == "identity_written_in_two_ways"
+        assert "is written 0012 and 12 and 12.0, wanted one way" in row.detail
+
+
+def test_absolute_paths_below_the_image_root_become_relative(tmp_path: Path) -> None:
+    root = tmp_path / "images"
+    path = tmp_path / "a.jsonl"
+    names = (root / "sub" / "1.jpg", tmp_path / "2.jpg")
+    path.write_text(
+        "".join(json.dumps({"file_name": str(one), "text": "A cat."}) + "\n" for one in names)
+    )
+    inside, outside = read_source(importer_for("json-lines"), path, image_root=root)
+    assert isinstance(inside, SourceRow)
+    assert isinstance(outside, SourceRow)
+    assert (inside.file_path, inside.identity) == ("sub/1.jpg", "sub/1.jpg")
+    problem = inspect_image(root, outside.file_path)
+    assert isinstance(problem, ImageProblem)
+    assert "leads out of the image root, wanted a path below it" in problem.detail
