@@ -69,8 +69,9 @@ up: setup  ## Start Prefect, Label Studio and the image server
 down:  ## Stop them
 	$(BIN)/loupe down
 
-reference: setup  ## Write docs/commands.md from the commands
+reference: setup  ## Write docs/commands.md and docs/differences.md
 	$(BIN)/python -m benchmarks.reference
+	$(BIN)/python -m benchmarks.differences
 
 bench: setup  ## Measure speed and memory beside peers, as ratios
 	$(BIN)/python -m benchmarks

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
@@ -227,7 +227,8 @@ def contrastive_samples(listed: object, name: str) -> ContrastiveSamples:
 # each of the five captions of i must be more similar to image i than to image j: ten comparisons a
 # pair. Image to text, each of the five captions of i must be more similar to image i than each of
 # the five captions of j is: fifty. The paper prints the formula for text to image only; the 25 of
-# an order are those of the authors' evaluation. Ties are errors. FG-CDE is 100 − FG-CDA.
+# an order are those of the authors' evaluation. The other reading, "k with k", compares caption k
+# of i with caption k of j only: ten. Ties are errors. FG-CDE is 100 − FG-CDA.
 
 COMPARISONS: dict[Direction, int] = {
     "text-to-image": 2 * CAPTIONS,
@@ -264,6 +265,7 @@ class ContrastAccuracy:
         overall: of all comparisons.
         right_of_pair: right comparisons of each pair, in the order of the contrastive samples.
         comparisons_of_pair: all comparisons of each pair, in the same order.
+        k_with_k: the other reading of image to text; None for text to image.
     """
 
     secondary: dict[DifferenceType, RightCount]
@@ -271,27 +273,31 @@ class ContrastAccuracy:
     overall: RightCount
     right_of_pair: Ids
     comparisons_of_pair: Ids
+    k_with_k: "ContrastAccuracy | None" = None
 
 
 def contrast_accuracy(
     images: FloatRows, texts: FloatRows, samples: ContrastiveSamples
 ) -> dict[Direction, ContrastAccuracy]:
     """FG-CDA in both directions; `images` (n, d) and `texts` (m, d) are unit rows."""
-    right = _right_of_pairs(images, texts, samples)
-    made = _comparisons_of_pairs(samples)
-    return {
-        direction: _by_type(right[direction], made[direction], samples.pair_differences)
-        for direction in right
-    }
+    text_to_image, image_to_text, k_with_k = (
+        _by_type(right, made, samples.pair_differences)
+        for right, made in zip(
+            _right_of_pairs(images, texts, samples), _comparisons_of_pairs(samples), strict=True
+        )
+    )
+    image_to_text = replace(image_to_text, k_with_k=k_with_k)
+    return {"text-to-image": text_to_image, "image-to-text": image_to_text}
 
 
 def _right_of_pairs(
     images: FloatRows, texts: FloatRows, samples: ContrastiveSamples
-) -> dict[Direction, Ids]:
-    """The number of right comparisons of each pair."""
+) -> tuple[Ids, Ids, Ids]:
+    """Right comparisons of each pair: text to image, image to text, and that with k with k."""
     anchors, contrastive = samples.anchors[samples.contrastive], samples.contrastive
     text_to_image = np.zeros(len(contrastive), dtype=np.int64)
     image_to_text = np.zeros(len(contrastive), dtype=np.int64)
+    k_with_k = np.zeros(len(contrastive), dtype=np.int64)
     is_there = np.arange(_most_captions(samples)) < samples.caption_counts[:, None]
     for mine, other in ((anchors, contrastive), (contrastive, anchors)):
         own = _with_captions(images, texts, samples, mine, mine)
@@ -300,16 +306,18 @@ def _right_of_pairs(
         captions_of_other = _with_captions(images, texts, samples, mine, other)
         higher: NDArray[np.bool_] = own[:, :, None] > captions_of_other[:, None, :]
         compared = is_there[mine][:, :, None] & is_there[other][:, None, :]
-        image_to_text += (higher & compared).sum(axis=(1, 2))
-    return {"text-to-image": text_to_image, "image-to-text": image_to_text}
+        right = higher & compared
+        image_to_text += right.sum(axis=(1, 2))
+        k_with_k += right.trace(axis1=1, axis2=2)
+    return text_to_image, image_to_text, k_with_k
 
 
-def _comparisons_of_pairs(samples: ContrastiveSamples) -> dict[Direction, Ids]:
-    """The number of comparisons of each pair."""
+def _comparisons_of_pairs(samples: ContrastiveSamples) -> tuple[Ids, Ids, Ids]:
+    """The number of comparisons of each pair, in the order of `_right_of_pairs`."""
     contrastive = samples.contrastive
     ours = samples.caption_counts[contrastive]
     theirs = samples.caption_counts[samples.anchors[contrastive]]
-    return {"text-to-image": ours + theirs, "image-to-text": 2 * ours * theirs}
+    return ours + theirs, 2 * ours * theirs, 2 * np.minimum(ours, theirs)
 
 
 def _most_captions(samples: ContrastiveSamples) -> int:
@@ -543,13 +551,13 @@ def score_contrastive(
 
 # The scores of contrastive pairs as the records of an evaluation.
 
-_ACCURACY, _ERROR = CONTRAST_METRICS
+_ACCURACY, _ERROR, _K_WITH_K = CONTRAST_METRICS
 
 
 def overall_accuracy(accuracy: ContrastAccuracy, samples: ContrastiveSamples) -> Scores:
     """FG-CDA of all pairs, with its interval over groups; empty without pairs."""
     found = _scores(accuracy, samples, np.ones(len(samples.contrastive), dtype=np.bool_))
-    return {name: score for name, score in found.items() if name == _ACCURACY}
+    return {name: score for name, score in found.items() if name != _ERROR}
 
 
 def groups_by_difference(
@@ -610,10 +618,13 @@ def _scores(
     if not made.sum():
         return {}
     found = bootstrap_means(values, np.repeat(anchors, made))[_ACCURACY]
-    return {
+    scores = {
         _ACCURACY: Score(value=found.value, low=found.low, high=found.high),
         _ERROR: Score(value=100 - found.value, low=100 - found.high, high=100 - found.low),
     }
+    if accuracy.k_with_k is not None:
+        scores[_K_WITH_K] = _scores(accuracy.k_with_k, samples, chosen)[_ACCURACY]
+    return scores
 
 
 def contrastive_result(

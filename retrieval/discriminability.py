@@ -17,6 +17,7 @@ from retrieval.embeddings import (
     exact_units,
     unit_rows,
 )
+from retrieval.score_matrix import text_cosines
 from retrieval.similarity.products import Neighbours, Similarities, nearest_units
 from schemas.errors import DegenerateCriterionError, FormatError, UsageError
 from schemas.recos import CaptionVerdict, DiscriminabilitySettings
@@ -323,8 +324,12 @@ class CaptionValidator:
         settings: DiscriminabilitySettings,
         *,
         name: str = "the image embeddings",
+        several: bool = False,
     ) -> None:
         """Takes D: floats of shape (m, d), called `name` in messages.
+
+        With `several`, an image has several vectors of the texts' length, end to end, of which the
+        most similar to a text counts.
 
         Raises:
             FormatError: the images are no embeddings.
@@ -334,6 +339,7 @@ class CaptionValidator:
         self._images = unit_rows(self._exact, name)
         self._name = name
         self._settings = settings
+        self._several = several
         self._interval = AcceptedInterval.of(settings.k, settings.eta)
         if settings.k > len(self._images) - 1:
             raise UsageError(
@@ -355,8 +361,10 @@ class CaptionValidator:
             FormatError: an array cannot be used.
         """
         rows = unit_rows(texts, names[0])
-        check_same_space(rows, self._images, (names[0], self._name))
         own = self._checked(targets, rows, names[1])
+        if self._several:
+            return self._nearest_of_several(rows, own)
+        check_same_space(rows, self._images, (names[0], self._name))
         found = nearest_units(
             rows,
             self._images,
@@ -365,6 +373,16 @@ class CaptionValidator:
         )
         cosines = _exact_cosines(np.asarray(texts), self._exact, found.places)
         return found._replace(similarities=cosines)
+
+    def _nearest_of_several(self, texts: FloatRows, own: Ids) -> Neighbours:
+        k = self._settings.k
+        found = Neighbours(np.empty((len(texts), k), np.int64), np.empty((len(texts), k)))
+        for at, image in enumerate(own):
+            cosines = text_cosines(texts[at : at + 1], self._images)[0]
+            cosines[image] = -np.inf
+            found.places[at] = np.argsort(-cosines, kind="stable")[:k]
+            found.similarities[at] = cosines[found.places[at]]
+        return found
 
     def calibrate(
         self, texts: ArrayLike, targets: ArrayLike, names: Names = ("the texts", "their targets")

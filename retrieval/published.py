@@ -33,7 +33,7 @@ class PublishedRow(Record):
 class PublishedTable(Record):
     """One direction on one dataset, by models that were trained on one dataset.
 
-    `metrics` are those of `schemas.evaluation`, or types of difference: the scores are FG-CDE then.
+    `metrics` are those of `schemas.evaluation`, or types and aspects: the scores are FG-CDE then.
     `paper` is a key of the file's `papers`, and `citation` its value; `place` is where the table is
     printed in it. `trained_on` is empty where the paper names no single training set.
     """

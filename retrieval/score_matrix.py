@@ -4,8 +4,9 @@ Items may have several vectors, of which the most similar two count, and the fir
 query may be sorted by a model that looks at pairs. Similarities are computed block by block.
 """
 
-from collections.abc import Callable
-from typing import NamedTuple
+import math
+from collections.abc import Callable, Collection
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +21,7 @@ from retrieval.ranking import (
     inverse_negative_penalty,
     similarity_distribution,
 )
+from retrieval.similarity.products import Neighbours, nearest_rows
 from schemas.errors import UsageError
 
 _PRODUCTS_AT_ONCE = 1 << 24
@@ -90,6 +92,51 @@ def greatest_cosines(left: FloatRows, right: FloatRows, dimension: int) -> Float
     products = (ours @ theirs.T).reshape(len(left), several[0], len(right), several[1])
     greatest: Floats = products.max(axis=(1, 3)).astype(np.float64)
     return greatest * float(np.sqrt(several[0] * several[1]))
+
+
+def text_cosines(texts: NDArray[Any], images: NDArray[Any]) -> Floats:
+    """The greatest cosine of each text with the vectors of each image, of shape (m, n), in float64.
+
+    Args:
+        texts: unit rows of shape (m, d).
+        images: unit rows of shape (n, k·d): k vectors of one length, laid end to end.
+    """
+    vectors = np.asarray(images, np.float64).reshape(-1, texts.shape[1])
+    count = images.shape[1] // texts.shape[1]
+    greatest = np.empty((len(texts), len(images)))
+    step = max(1, _PRODUCTS_AT_ONCE // max(1, len(vectors)))
+    for start in range(0, len(texts), step):
+        block = slice(start, start + step)
+        products = np.asarray(texts[block], np.float64) @ vectors.T
+        greatest[block] = products.reshape(len(products), len(images), count).max(axis=2)
+    return greatest * math.sqrt(count)
+
+
+def nearest_items(
+    queries: FloatRows,
+    gallery: FloatRows,
+    k: int,
+    *,
+    dimension: int,
+    groups: tuple[Ids, Ids],
+    excluded: Ids | None = None,
+    closed: Collection[int] = (),
+) -> Neighbours:
+    """As `nearest_rows`, of items with several vectors of length `dimension`: the nearest count."""
+    if gallery.shape[1] == dimension:
+        return nearest_rows(queries, gallery, k, groups=groups, excluded=excluded, closed=closed)
+    found = Neighbours(np.full((len(queries), k), -1), np.full((len(queries), k), -np.inf))
+    for at, query in enumerate(queries):
+        similarities = greatest_cosines(query[None], gallery, dimension)[0]
+        similarities[groups[1] != groups[0][at]] = -np.inf
+        similarities[list(closed)] = -np.inf
+        if excluded is not None:
+            similarities[excluded[at]] = -np.inf
+        nearest = np.argsort(-similarities, kind="stable")[:k]
+        nearest = nearest[similarities[nearest] > -np.inf]
+        found.places[at, : len(nearest)] = nearest
+        found.similarities[at, : len(nearest)] = similarities[nearest]
+    return found
 
 
 def mean_vectors(rows: FloatRows, dimension: int) -> FloatRows:

@@ -27,8 +27,11 @@ DIRECTIONS: tuple[Direction, ...] = ("text-to-image", "image-to-text")
 METRICS = ("R@1", "R@5", "R@10", "mAP", "mSD", "mINP", "median_rank")
 """The metrics of retrieval by identity, named as in `loupe metrics`; percent except the last.
 """
-CONTRAST_METRICS = ("FG-CDA", "FG-CDE")
-"""The metrics of contrastive pairs, in percent: FG-CDE is the error, 100 − FG-CDA."""
+CONTRAST_METRICS = ("FG-CDA", "FG-CDE", "FG-CDA k with k")
+"""The metrics of contrastive pairs, in percent: FG-CDE is the error, 100 − FG-CDA.
+
+The last one is the other reading of image to text (`retrieval.contrastive`).
+"""
 EDITED = "+changed"
 """Suffix of the revision of code that was edited after its commit."""
 

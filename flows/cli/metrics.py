@@ -12,9 +12,9 @@ from flows.cli.output import Answer, Figure, JsonOption, Line, Table, show
 from schemas.errors import UsageError
 
 if TYPE_CHECKING:
-    from retrieval.contrastive import RightCount
+    from retrieval.contrastive import ContrastAccuracy, RightCount
     from retrieval.ranking import RetrievalScores
-    from schemas.evaluation import Direction, PairSimilarities
+    from schemas.evaluation import PairSimilarities
 
 ImagesOption = Annotated[Path, typer.Option(help="One row per sample, .npy of shape (n, d).")]
 app = group("Score embeddings from .npy files.")
@@ -141,13 +141,16 @@ def ccd(
     images, texts = read_array(image_embeddings), read_array(text_embeddings)
     names = str(image_embeddings), str(text_embeddings)
     scores = score_contrastive(images, texts, listed, names=names)
+    readings: dict[str, ContrastAccuracy | None] = dict(scores.accuracy.items())
+    readings["image-to-text, k with k"] = scores.accuracy["image-to-text"].k_with_k
     counts = {
         direction: {
             **{str(kind): one for kind, one in found.secondary.items()},
             **{str(aspect): one for aspect, one in found.primary.items()},
             "overall": found.overall,
         }
-        for direction, found in scores.accuracy.items()
+        for direction, found in readings.items()
+        if found is not None
     }
     similar = {str(one.difference): one for one in scores.similarity}
     anchors = int(listed.is_original.sum())
@@ -193,7 +196,7 @@ def ccd(
 
 
 def _type_rows(
-    counts: "dict[Direction, dict[str, RightCount]]", similar: "dict[str, PairSimilarities]"
+    counts: "dict[str, dict[str, RightCount]]", similar: "dict[str, PairSimilarities]"
 ) -> Iterator[tuple[object, ...]]:
     """Yield a row for each type, each aspect and all pairs; only types have cosines."""
     from retrieval.contrastive import COMPARISONS

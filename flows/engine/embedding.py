@@ -23,7 +23,13 @@ from retrieval.embeddings import check_same_space, read_array, unit_rows
 from schemas.base import sha256_of
 from schemas.chat import ModelRef
 from schemas.decoders import as_rgb
-from schemas.embedding import CfamEmbedder, EmbedderSpec, EmbeddingModelSpec, PrecomputedEmbedder
+from schemas.embedding import (
+    CfamEmbedder,
+    EmbedderSpec,
+    EmbeddingModelSpec,
+    PrecomputedEmbedder,
+    TransformersEmbedder,
+)
 from schemas.errors import BlobMismatchError, FormatError, IntegrityError
 from schemas.processes import ordered_map
 from schemas.records import Image as ImageRecord
@@ -174,6 +180,13 @@ def pinned(spec: SpecT) -> SpecT:
         case _:
             found = models.registry.pinned(spec)
     return cast("SpecT", found)
+
+
+def of_texts(spec: SpecT) -> SpecT:
+    """The specification for texts: they have one vector, also where an image has several."""
+    if isinstance(spec, TransformersEmbedder) and spec.scoring == "maximum":
+        return spec.model_copy(update={"scoring": "mean"})
+    return spec
 
 
 def _held(path: Path, wanted: str | None) -> str:

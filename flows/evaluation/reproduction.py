@@ -258,13 +258,13 @@ class Plan:
 def _compared(row: PlannedRow, published: PublishedScores) -> dict[str, dict[str, float | None]]:
     """The published scores of a row in one direction and ours by metric, in percent.
 
-    FG-CDE is by type of difference.
+    FG-CDE is by type of difference and by aspect.
     """
     direction = published.direction
     found = row.result.direction(direction) if row.result else None
     ours = {name: one.value for name, one in found.scores.items()} if found else {}
     for group in row.result.groups if row.result else ():
-        if (group.dimension, group.direction) == ("difference", direction):
+        if group.dimension in ("difference", "aspect") and group.direction == direction:
             ours[group.group] = group.scores["FG-CDE"].value
     return {
         name: {

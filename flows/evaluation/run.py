@@ -18,6 +18,7 @@ from flows.engine.embedding import (
     CHECKPOINT_FILES,
     CachedEmbedder,
     image_file,
+    of_texts,
     pinned,
     read_ahead,
     read_image,
@@ -496,13 +497,10 @@ def _embedded(
     found: dict[Direction, _Embedded] = {}
     for direction in directions:
         of_images = cast("EmbeddingModelSpec", directed(spec, _ASKING[direction]))
-        of_texts = of_images
-        if isinstance(of_images, TransformersEmbedder) and of_images.scoring == "maximum":
-            of_texts = of_images.model_copy(update={"scoring": "mean"})  # a text has one vector
         key = of_images.model_dump_json()
         if key not in known:
             images = CachedEmbedder(context.store, of_images, context.progress).embed_images(files)
-            embedder = CachedEmbedder(context.store, of_texts, context.progress)
+            embedder = CachedEmbedder(context.store, of_texts(of_images), context.progress)
             known[key] = _Embedded(
                 images,
                 embedder.embed_texts(texts),

@@ -187,7 +187,9 @@ class _Loop:
         for draft in pool.drafts:
             self._said[draft.image][draft.key] = draft.text
         rows = run.embed(pool.images)
-        self._validator = CaptionValidator(rows, settings, name="the images of v0")
+        self._validator = CaptionValidator(
+            rows, settings, name="the images of v0", several=run.has_several_vectors
+        )
         self._temperature = self._validator.calibrate(*self._embedded(pool.drafts))
 
     def run(self) -> tuple[CaptionHistory, ...]:
@@ -203,7 +205,7 @@ class _Loop:
 
     def _embedded(self, drafts: Sequence[Draft]) -> tuple[Vectors, NDArray[np.int64]]:
         """Return the texts, and the positions of the images that they describe, of shape (n,)."""
-        texts = self._run.embedder.embed_texts([draft.text for draft in drafts])
+        texts = self._run.embed_texts([draft.text for draft in drafts])
         return texts, np.array([self._pool.place[draft.image] for draft in drafts], np.int64)
 
     def _rewrite(self, failing: Sequence[CaptionHistory]) -> list[str | Rejection]:

@@ -274,16 +274,16 @@ def check_pairs(run: RecosRun) -> None:
 
 
 def _measured(run: RecosRun, pairs: Sequence[tuple[Pair, StoredEntity]]) -> list[ConfusionCheck]:
-    judge, embedder = run.judge, run.embedder
+    judge = run.judge
     numbers = {image.id: number for number, image in enumerate(run.base.images)}
     rows = np.array([numbers[pair.image.id] for pair, _ in pairs], np.int64)
     texts = [pair.caption.record(Caption).text for pair, _ in pairs]
     confusing = [one.record(Caption).text for _, one in pairs]
     vectors = PairVectors(
         judge.rows[rows],
-        embedder.embed_texts(texts),
+        run.embed_texts(texts),
         run.embed([pair.similar for pair, _ in pairs]),
-        embedder.embed_texts(confusing),
+        run.embed_texts(confusing),
     )
     asked = list(map(ConfusedPair, texts, confusing, rows.tolist()))
     settings = run.settings.confusion

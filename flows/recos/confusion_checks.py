@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from db.entities import NewEntity, StoredEntity, new_entity
 from flows.answers import words_of
 from flows.engine.embedding import picture_of
+from retrieval.score_matrix import text_cosines
 from schemas.proposals import Confusion
 from schemas.provenance import Role
 from schemas.quality import CaptionCheck
@@ -97,7 +98,7 @@ def _folded(text: str) -> str:
 # too wide: it sends more pairs to people than necessary, and overlooks fewer than permitted.
 
 Vectors = NDArray[Any]
-"""Unit embeddings, of shape (n, d)."""
+"""Unit embeddings, of shape (n, d); an image may have several vectors of length d, end to end."""
 Owners = NDArray[np.int64]
 """The row of each caption's image, of shape (m,)."""
 
@@ -109,9 +110,8 @@ class Background:
     """The mean similarity of images to captions of other images."""
 
     def __init__(self, captions: Vectors, owners: Owners) -> None:
-        self._captions = np.asarray(captions, np.float64)
+        self._captions = captions
         self._owners = owners
-        self._sum = self._captions.sum(axis=0)
 
     def of(self, images: Vectors, left_out: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the mean cosine of each of `images` (k, d) to all captions of D but one image's.
@@ -120,13 +120,11 @@ class Background:
             images: embeddings of any images.
             left_out: for each image, the row of D whose captions are left out, of shape (k,).
         """
-        rows = np.asarray(images, np.float64)
-        found = np.zeros(len(rows))
+        found = np.zeros(len(images))
+        cosines = text_cosines(self._captions, images)
         for at, image in enumerate(left_out):
-            own = self._captions[self._owners == image]
-            others = len(self._captions) - len(own)
-            if others:
-                found[at] = float(rows[at] @ (self._sum - own.sum(axis=0))) / others
+            others = cosines[self._owners != image, at]
+            found[at] = others.mean() if len(others) else 0.0
         return found
 
 
@@ -191,11 +189,10 @@ def _margin(
 
 def _fits(images: Vectors, captions: Vectors, owners: Owners) -> NDArray[np.float64]:
     """Return how much nearer each caption is to its image than usual for both, of shape (m,)."""
-    rows = np.asarray(images, np.float64)
-    usual = Background(captions, owners).of(rows, np.arange(len(rows)))
-    above = np.asarray(captions, np.float64) @ rows.T - usual
+    usual = Background(captions, owners).of(images, np.arange(len(images)))
+    above = text_cosines(captions, images) - usual
     own = above[np.arange(len(owners)), owners]
-    others: NDArray[np.float64] = (above.sum(axis=1) - own) / max(1, len(rows) - 1)
+    others: NDArray[np.float64] = (above.sum(axis=1) - own) / max(1, len(images) - 1)
     return own - others
 
 
@@ -250,11 +247,10 @@ def check_confusions(
     """
     rows = np.array([pair.image for pair in pairs], np.int64)
     usual = background.of(vectors.similar, rows) - background.of(vectors.images, rows)
-    images, captions, similar, confusing = (np.asarray(one, np.float64) for one in vectors)
     caption_image, caption_similar, confusing_image, confusing_similar = (
-        np.einsum("ij,ij->i", texts, shown)
-        for texts in (captions, confusing)
-        for shown in (images, similar)
+        _pair_cosines(texts, shown)
+        for texts in (vectors.captions, vectors.confusing)
+        for shown in (vectors.images, vectors.similar)
     )
     measured = {
         "caption_image": caption_image,
@@ -273,6 +269,11 @@ def check_confusions(
         )
         for at, pair in enumerate(pairs)
     ]
+
+
+def _pair_cosines(texts: Vectors, images: Vectors) -> NDArray[np.float64]:
+    pairs = zip(texts, images, strict=True)
+    return np.array([text_cosines(text[None], image[None])[0, 0] for text, image in pairs])
 
 
 def _check(

@@ -15,8 +15,8 @@ from flows.engine.report import StageReport
 from flows.engine.runner import Stage, get_or_create_entity, run_each, store_settings
 from flows.recos.captioning import task_of
 from flows.recos.run import Pool, RecosRun, captions_of, copied_image, originals_of
+from retrieval.score_matrix import nearest_items
 from retrieval.similarity.near_duplicates import NearDuplicates, find_near_duplicates
-from retrieval.similarity.products import nearest_rows
 from schemas.base import digest_of
 from schemas.provenance import Role
 from schemas.records import Image
@@ -302,10 +302,11 @@ def _neighbours(
 ) -> Mapping[str, list[str]]:
     """Return the most similar images of its source for each image of v1, nearest first."""
     places = np.array([pool.place[one] for one in v1], np.int64)
-    found = nearest_rows(
+    found = nearest_items(
         pool.vectors[places],
         pool.vectors,
         min(wanted, len(pool.images)),
+        dimension=pool.dimension,
         groups=(pool.sources[places], pool.sources),
         excluded=places,
         closed=[place for place, image in enumerate(pool.images) if image.id in excluded],
@@ -320,7 +321,7 @@ def _deduplicated(pool: Pool, images: Sequence[str], protected: frozenset[str]) 
     found = find_near_duplicates(
         {image: pool.fingerprints[image] for image in compared},
         pool.run.settings.near_duplicates,
-        embeddings=pool.vectors[[pool.place[image] for image in compared]],
+        embeddings=pool.mean_vectors[[pool.place[image] for image in compared]],
         embedder=str(pool.run.embedder.ref),
         protected=protected & set(compared),
     )

@@ -22,11 +22,12 @@ from db.entities import (
 from db.store import Store
 from flows.engine.contamination import fingerprint_images, fingerprints_of
 from flows.engine.context import PipelineRun
-from flows.engine.embedding import CachedEmbedder, pinned, stored_image
+from flows.engine.embedding import CachedEmbedder, of_texts, pinned, stored_image
 from flows.engine.model_step import DatasetModel
 from flows.recos.confusion_checks import Background, what_is_shown
 from models.embedding import Vectors
 from models.ocr import TextReader, build_text_reader
+from retrieval.score_matrix import mean_vectors
 from retrieval.similarity.near_duplicates import AlikeImages
 from schemas.build import RecosBuild, TaskSpec
 from schemas.profile import CaptioningSettings
@@ -138,12 +139,23 @@ class Pool:
 
     @cached_property
     def vectors(self) -> Vectors:
-        """The embedding of each image, of shape (n, d).
+        """The embedding of each image, of shape (n, d), see `RecosRun.embed`.
 
         Raises:
             ModelError: the embedder cannot be loaded or cannot continue.
         """
         return self.run.embed(self.images)
+
+    @cached_property
+    def dimension(self) -> int:
+        """The length of a vector."""
+        rows = self.run.embed_texts([""]) if self.run.has_several_vectors else self.vectors
+        return int(rows.shape[1])
+
+    @cached_property
+    def mean_vectors(self) -> Vectors:
+        """One vector for each image, to find near-duplicates."""
+        return mean_vectors(self.vectors, self.dimension)
 
     @cached_property
     def truths(self) -> dict[str, RenderedTruth]:
@@ -159,7 +171,7 @@ class Pool:
         """
         contents = {image: what_is_shown(truth) for image, truth in self.truths.items()}
         return AlikeImages(
-            self.fingerprints, self.run.settings.near_duplicates, self.vectors, contents
+            self.fingerprints, self.run.settings.near_duplicates, self.mean_vectors, contents
         )
 
     @cached_property
@@ -220,6 +232,7 @@ class RecosRun(PipelineRun[RecosBuild]):
     settings: CaptioningSettings = field(init=False)
     captioner: DatasetModel = field(init=False)
     embedder: CachedEmbedder = field(init=False)
+    text_embedder: CachedEmbedder = field(init=False)
     reader: TextReader | None = field(init=False)
     taken: list[tuple[TaskSpec, NewEntity]] = field(init=False, default_factory=list)
     pool: Pool = field(init=False)
@@ -232,6 +245,9 @@ class RecosRun(PipelineRun[RecosBuild]):
         self.captioner = DatasetModel(self.context, self.dataset, self.settings.model)
         embedder = pinned(self.settings.embedder)
         self.embedder = CachedEmbedder(self.store, embedder, self.context.progress)
+        self.text_embedder = self.embedder
+        if (texts := of_texts(embedder)) != embedder:
+            self.text_embedder = CachedEmbedder(self.store, texts, self.context.progress)
         self.reader = build_text_reader(self.settings.text_reader)
 
     def images_of(self, tier: Tier) -> list[StoredEntity]:
@@ -239,10 +255,23 @@ class RecosRun(PipelineRun[RecosBuild]):
         return images_of_tier(self.store, self.dataset, tier)
 
     def embed(self, images: Sequence[StoredEntity]) -> Vectors:
-        """Return the embedding of each image, of shape (n, d)."""
+        """Return the embedding of each image, of shape (n, d).
+
+        If an image has several vectors, they lie end to end, and the one most similar to a text or
+        to another image's counts.
+        """
         return self.embedder.embed_images(
             [stored_image(self.context.blobs, image) for image in images]
         )
+
+    def embed_texts(self, texts: Sequence[str]) -> Vectors:
+        """Return the embedding of each text, of shape (m, d)."""
+        return self.text_embedder.embed_texts(texts)
+
+    @property
+    def has_several_vectors(self) -> bool:
+        """Whether an image has several vectors of the length of a text's."""
+        return self.text_embedder is not self.embedder
 
 
 def load_v0(run: RecosRun) -> BaseTier:

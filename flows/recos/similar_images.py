@@ -13,7 +13,7 @@ from flows.engine.runner import Stage, run_each, worked_items
 from flows.recos.captioning import task_of
 from flows.recos.confusion_checks import Background, calibrate, truth_differs
 from flows.recos.run import Judge, Pool, RecosRun, copied_image, originals_of
-from retrieval.similarity.products import nearest_rows
+from retrieval.score_matrix import nearest_items, text_cosines
 from schemas.base import digest_of
 from schemas.provenance import Role
 from schemas.records import Caption, Rejection
@@ -123,16 +123,16 @@ _LIKELY = 3
 
 def load_judge(run: RecosRun) -> Judge:
     """Embed the captions of v0, and calibrate the margin."""
-    base, embedder = run.base, run.embedder
+    base = run.base
     captions = [
         (number, one) for number, image in enumerate(base.images) for one in base.captions[image.id]
     ]
     wordings = tuple(one.record(Caption).text for _, one in captions)
-    texts, rows = embedder.embed_texts(wordings), run.embed(base.images)
+    texts, rows = run.embed_texts(wordings), run.embed(base.images)
     owners = np.array([number for number, _ in captions], np.int64)
     groups = np.unique([task_of(image) for image in base.images], return_inverse=True)[1]
     calibration = calibrate(
-        rows, texts, owners, run.settings.confusion, str(embedder.ref), groups=groups
+        rows, texts, owners, run.settings.confusion, str(run.embedder.ref), groups=groups
     )
     return Judge(rows, texts, wordings, owners, Background(texts, owners), calibration)
 
@@ -223,10 +223,11 @@ def _candidates(
     if not looking:
         return candidates
     places = np.array([pool.place[originals[image.id]] for image in looking], np.int64)
-    found = nearest_rows(
+    found = nearest_items(
         pool.vectors[places],
         pool.vectors,
         _CANDIDATES,
+        dimension=pool.dimension,
         groups=(pool.sources[places], pool.sources),
         closed=[place for place, image in enumerate(pool.images) if image.id in closed],
     )
@@ -250,18 +251,16 @@ def _surely_others(
     """
     if not places:
         return np.zeros(0, bool)
-    captions = judge.texts[judge.owners == number].astype(np.float64)
-    others = pool.vectors[list(places)].astype(np.float64)
-    own = judge.rows[number : number + 1].astype(np.float64)
+    captions = judge.texts[judge.owners == number]
+    others, own = pool.vectors[list(places)], judge.rows[number : number + 1]
     left_out = np.full(len(places), number, np.int64)
     usual = judge.background.of(others, left_out) - judge.background.of(own, left_out[:1])
-    advantages = (captions @ own.T) - captions @ others.T + usual
+    advantages = text_cosines(captions, own) - text_cosines(captions, others) + usual
     theirs = [pool.truths.get(pool.images[place].id) for place in places]
     known = [
         [truth_differs(judge.wordings[caption], truth, other) for other in theirs]
         for caption in np.flatnonzero(judge.owners == number)
     ]
-    sure: NDArray[np.bool_] = (np.array(known) | (advantages > judge.calibration.margin)).all(
-        axis=0
-    )
+    apart: NDArray[np.bool_] = advantages > judge.calibration.margin
+    sure: NDArray[np.bool_] = (apart | np.array(known)).all(axis=0)
     return sure

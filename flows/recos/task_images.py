@@ -27,6 +27,7 @@ from flows.engine.runner import Stage, get_or_create_entity, run_each
 from flows.engine.software import software
 from flows.recos.captioning import task_of
 from flows.recos.run import RecosRun, copied_image, images_of_source, originals_of, truths_of
+from retrieval.score_matrix import text_cosines
 from schemas.base import digest_of
 from schemas.build import TaskSpec
 from schemas.errors import ConfigurationError, FormatError
@@ -76,7 +77,7 @@ def _names(path: Path) -> list[str]:
 
 def _nearest(run: RecosRun, images: Sequence[StoredEntity], query: str) -> OrderedImages:
     """Return all images, nearest to the query first."""
-    cosines = np.round(run.embed(images) @ run.embedder.embed_texts([query])[0], 6)
+    cosines = np.round(text_cosines(run.embed_texts([query]), run.embed(images))[0], 6)
     order = sorted(range(len(images)), key=lambda at: (-cosines[at], images[at].id))
     return OrderedImages("nearest", [images[at] for at in order], [])
 

@@ -100,6 +100,7 @@ NOT_RUN: dict[str, dict[str, str]] = {
         "loupe run": ELSEWHERE + "test_ufine6926_build.py",
         "loupe import videos": ELSEWHERE + "test_video_tracks.py",
         "loupe track street.mp4": ELSEWHERE + "test_track_command.py",
+        "loupe track MOT17-02/img1": ELSEWHERE + "test_sequence.py",
     },
     "docs/withdrawals.md": {
         "loupe withdraw images/12.jpg": "asks for a confirmation; see test_withdraw_command.py",

@@ -122,6 +122,11 @@ def test_scores_equal_those_of_score_contrastive(
             assert settings[name].queries == recall[setting].queries
         accuracy = wanted.accuracy[direction]
         assert found.scores["FG-CDA"].value == pytest.approx(accuracy.overall.accuracy)
+        reading = accuracy.k_with_k
+        assert (reading is None) == (direction == "text-to-image")
+        if reading is not None:
+            k_with_k = found.scores["FG-CDA k with k"].value
+            assert k_with_k == pytest.approx(reading.overall.accuracy)
         by_type = groups_of(result, direction, "difference")
         assert set(by_type) == {kind.value for kind in DifferenceType}
         for kind, expected in accuracy.secondary.items():

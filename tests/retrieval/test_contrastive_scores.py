@@ -106,6 +106,8 @@ def literal_accuracy(world: World) -> dict[str, dict[str, list[bool]]]:
                     theirs = texts[CAPTIONS * j + other]
                     right = own > similarity(images[i], theirs)
                     counted["image-to-text"][kind].append(right)
+                    if other == k:
+                        counted["k with k"][kind].append(right)
     return counted
 
 
@@ -114,7 +116,10 @@ def test_accuracy_equals_plain_loops(subtests: pytest.Subtests) -> None:
         with subtests.test(seed=seed):
             world = contrastive_world(seed)
             literal = literal_accuracy(world)
-            for direction, found in score(world).accuracy.items():
+            accuracy = score(world).accuracy
+            k_with_k = accuracy["image-to-text"].k_with_k
+            assert k_with_k is not None
+            for direction, found in [*accuracy.items(), ("k with k", k_with_k)]:
                 for kind in DifferenceType:
                     comparisons = literal[direction][kind]
                     assert found.secondary[kind] == (sum(comparisons), len(comparisons))

@@ -8,7 +8,7 @@ from pydantic import ValidationError
 
 from retrieval.published import PublishedRow, PublishedTable, published_on, published_tables
 from schemas.evaluation import METRICS
-from schemas.taxonomy import DifferenceType
+from schemas.taxonomy import DifferenceType, PrimaryType
 
 _NAMED_LINES = ("table 2", "table 3 (a)", "table 4", "table 9")
 """The tables of UFineBench whose rows the text prints with their names."""
@@ -23,7 +23,9 @@ def test_tables_are_cited_and_in_percent() -> None:
             "published values use the definition, not the released code"
         )
         if one.is_by_difference:
-            assert list(one.metrics) == list(DifferenceType)
+            assert list(one.metrics) == [*DifferenceType, *list(PrimaryType)[:3]]
+            for row in one.rows:
+                assert row.disputed or _means_lie_between(row.scores), row
         else:
             assert set(one.metrics) <= set(METRICS)
         assert len({row.model for row in one.rows}) == len(one.rows)
@@ -61,10 +63,17 @@ def test_every_row_is_printed_in_its_paper() -> None:
                 if not table.is_by_difference:
                     chosen = [0, 1] if table.direction == "text-to-image" else [2, 3]
                 else:
-                    chosen = [0, 1, 2, 3, 5, 6, 8, 9, 11]  # the others are means
+                    chosen = [0, 1, 2, 3, 5, 6, 8, 9, 11, 4, 7, 10]  # the means last
                 assert tuple(printed[at] for at in chosen) == row.scores, where
             else:
                 assert _is_printed(row.scores, running[table.paper]), where
+
+
+def _means_lie_between(scores: tuple[float, ...]) -> bool:
+    """Whether the mean of each aspect lies between the lowest and the highest of its types."""
+    parts = (scores[:4], scores[4:6], scores[6:8])
+    means = zip(parts, scores[9:], strict=True)
+    return all(min(types) <= mean <= max(types) for types, mean in means)
 
 
 def _is_printed(scores: tuple[float, ...], text: str) -> bool:

@@ -3,9 +3,11 @@
 import numpy as np
 import pytest
 
+from retrieval.discriminability import CaptionValidator
 from retrieval.embeddings import FloatRows, Ids, unit_rows
 from retrieval.ranking import Floats
-from retrieval.score_matrix import Rerank, score_similarities
+from retrieval.score_matrix import Rerank, nearest_items, score_similarities, text_cosines
+from schemas.recos import DiscriminabilitySettings
 from tests.retrieval.literal_retrieval import literal_query
 
 NAMES = ("best_rank", "average_precision", "similarity_distribution", "inverse_negative_penalty")
@@ -33,6 +35,36 @@ def test_the_most_similar_vector_of_an_item_counts() -> None:
             assert literal is not None
             for name, wanted in zip(NAMES, literal, strict=True):
                 assert getattr(found, name)[place] == pytest.approx(wanted, abs=1e-6), name
+
+
+def test_captions_and_neighbours_are_compared_with_the_most_similar_vector() -> None:
+    texts, vectors, images, of_texts, _ = world()
+    cosines = np.einsum("td,ikd->tik", texts.astype(float), vectors.astype(float)).max(axis=2)
+    assert text_cosines(texts, images) == pytest.approx(cosines, abs=1e-6)
+    assert text_cosines(texts, vectors[:, 0]) == pytest.approx(texts @ vectors[:, 0].T, abs=1e-6)
+
+    settings = DiscriminabilitySettings(k=3, temperature=0.1)
+    found = CaptionValidator(images, settings, several=True).nearest(texts, of_texts)
+    others = np.where(np.arange(6) == of_texts[:, None], -np.inf, cosines)
+    assert found.places.tolist() == np.argsort(-others)[:, :3].tolist()
+    assert found.similarities == pytest.approx(np.sort(others)[:, :-4:-1], abs=1e-6)
+
+    pairs = np.einsum("ikd,jld->ikjl", vectors, vectors).max(axis=(1, 3))
+    np.fill_diagonal(pairs, -np.inf)
+    pairs[:, 4] = -np.inf
+    near = nearest_items(
+        images,
+        images,
+        9,
+        dimension=5,
+        groups=(np.zeros(6, int), np.zeros(6, int)),
+        excluded=np.arange(6),
+        closed=[4],
+    )
+    for row, wanted in enumerate(pairs):
+        count = int((wanted > -np.inf).sum())
+        assert near.places[row, :count].tolist() == np.argsort(-wanted)[:count].tolist()
+        assert (near.places[row, count:] == -1).all()
 
 
 def test_only_the_top_results_are_reranked() -> None:
