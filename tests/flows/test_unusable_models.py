@@ -41,9 +41,15 @@ class Hosted:
             "permitted_by": "drawn here",
         }
 
-    def run(self, model: Mapping[str, Any] | None = None, **build: Any) -> Finished:
-        """Run `loupe run build-ufine3c` with other settings of the model or the build."""
-        values = {"dataset": "people", "gate": "auto", **build, "sources": [self.source]}
+    def run(
+        self, model: Mapping[str, Any] | None = None, *further: Mapping[str, Any], **build: Any
+    ) -> Finished:
+        """Run `loupe run build-ufine3c` with other settings of the model or the build.
+
+        `further` are more models, with settings other than those of the first.
+        """
+        gates = {"gate": "auto", "originals_gate": "auto"}
+        values = {"dataset": "people", **gates, **build, "sources": [self.source]}
         config = write_toml(self.folder / "build.toml", values)
         spec = {
             "provider": "openai",
@@ -55,7 +61,8 @@ class Hosted:
             **(model or {}),
         }
         profile = write_toml(
-            self.folder / "hosted.toml", {"description": "one", "rewrite": {"models": [spec]}}
+            self.folder / "hosted.toml",
+            {"description": "one", "rewrite": {"models": [spec, *(spec | one for one in further)]}},
         )
         return self.loupe("run", "build-ufine3c", "--config", config, "--profile", profile)
 
