@@ -48,8 +48,7 @@ class Hosted:
 
         `further` are more models, with settings other than those of the first.
         """
-        gates = {"gate": "auto", "originals_gate": "auto"}
-        values = {"dataset": "people", **gates, **build, "sources": [self.source]}
+        values = {"dataset": "people", "gate": "auto", **build, "sources": [self.source]}
         config = write_toml(self.folder / "build.toml", values)
         spec = {
             "provider": "openai",
@@ -60,9 +59,9 @@ class Hosted:
             "max_retries": 0,
             **(model or {}),
         }
+        specs = [spec, *({**spec, **one} for one in further)]
         profile = write_toml(
-            self.folder / "hosted.toml",
-            {"description": "one", "rewrite": {"models": [spec, *(spec | one for one in further)]}},
+            self.folder / "hosted.toml", {"description": "one", "rewrite": {"models": specs}}
         )
         return self.loupe("run", "build-ufine3c", "--config", config, "--profile", profile)
 
