@@ -4,7 +4,17 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 from uuid import uuid4
 
-from sqlalchemy import Connection, and_, delete, func, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    and_,
+    delete,
+    func,
+    insert,
+    literal,
+    select,
+    update,
+)
 
 from db.reviews import DROPPED, GATE_PREFIX, of_dropped
 from db.store import Store, reads, writes
@@ -20,7 +30,7 @@ from db.tables import (
     alias,
 )
 from db.work import reset_marks
-from schemas.provenance import ANSWERED
+from schemas.provenance import ANSWERED, Role
 from schemas.records import Image, Rejection, Sample
 from schemas.video import Video
 
@@ -199,13 +209,17 @@ def dropped_share(connection: Connection, dataset: str, plan_id: int) -> tuple[i
     return lost, lost / max(1, connection.execute(made).scalar_one())
 
 
+CALLS = "calls"
+"""Entry of a rejection's context: the keys of the calls whose answers could not be used."""
+
+
 @writes
 def put_back(connection: Connection, dataset: str, reason: str) -> int:
-    """Release the inputs rejected for a reason from quarantine; return their number.
+    """Release what was rejected for a reason from quarantine; return how much.
 
-    They are pending again: the next run processes them as new, and its results replace the earlier
-    ones. Calls that failed for that reason are repeated; the failed ones keep their cost under
-    other keys.
+    Inputs are pending again: the next run processes them as new, and its results replace the
+    earlier ones. Models are asked again for answers that failed or could not be used; the earlier
+    calls keep their cost and lineage under other keys. An answer that is used stays as it is.
     """
     own = select(Activity.id).where(Activity.dataset == dataset)
     rejected = Work.reason.is_not(None), Work.reason == reason, Work.activity_id.in_(own)
@@ -214,10 +228,48 @@ def put_back(connection: Connection, dataset: str, reason: str) -> int:
         ModelCall.status.not_in(ANSWERED),
         ModelCall.dataset == dataset,
     )
-    for key in connection.execute(select(ModelCall.key).where(*failed)).scalars().all():
-        released = update(ModelCall).where(ModelCall.key == key).values(key=uuid4().hex)
-        connection.execute(released)
+    calls = set(connection.execute(select(ModelCall.key).where(*failed)).scalars())
+    texts = connection.execute(select(Work.rejection).where(*rejected)).scalars()
+    for text in texts:
+        calls.update(Rejection.model_validate_json(text or "{}").context.get(CALLS, ()))
+    written = _written_again(connection, *rejected)
+    calls.update(key for key in written.values() if key is not None)
+    for key in sorted(calls):
+        _release_call(connection, key)
     dropped = delete(Work).where(*rejected).returning(Work.plan_id)
-    plan_ids = connection.execute(dropped).scalars().all()
+    plan_ids = list(connection.execute(dropped).scalars())
+    for activity_id, input_ in written:
+        writing = Work.activity_id == activity_id, Work.input == input_
+        again = delete(Work).where(*writing).returning(Work.plan_id)
+        reset_marks(connection, connection.execute(again).scalars().all())
     reset_marks(connection, sorted(set(plan_ids)))
-    return len(plan_ids)
+    return len(plan_ids) or len(calls)
+
+
+def _written_again(
+    connection: Connection, *rejected: ColumnElement[bool]
+) -> dict[tuple[int, int], str | None]:
+    """Return the calls of rejected texts, by the activity and the input that they came from."""
+    query = (
+        select(Entity.activity_id, Derivation.parent_seq, Entity.model_call_key)
+        .select_from(Work)
+        .join(Plan, and_(Plan.id == Work.plan_id, Plan.stage.in_(JUDGING_STAGES)))
+        .join(Entity, Entity.seq == Work.input)
+        .join(Derivation, Derivation.child_seq == Entity.seq)
+        .where(Derivation.role == Role.REWRITE_OF, *rejected)
+    )
+    return {(row[0], row[1]): row[2] for row in connection.execute(query)}
+
+
+def _release_call(connection: Connection, key: str) -> None:
+    """Give a call another key, so that it is made again; nothing if its answer is in use."""
+    of_call = Entity.model_call_key == key
+    used = select(Entity.id).where(of_call, Entity.state != "rejected").limit(1)
+    if connection.execute(used).first() is not None:
+        return
+    columns = [one for one in ModelCall.__table__.columns if one.key != "key"]
+    copied = select(literal(other := uuid4().hex), *columns).where(ModelCall.key == key)
+    names = ["key", *(one.key for one in columns)]
+    connection.execute(insert(ModelCall).from_select(names, copied))
+    connection.execute(update(Entity).where(of_call).values(model_call_key=other))
+    connection.execute(delete(ModelCall).where(ModelCall.key == key))

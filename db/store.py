@@ -131,6 +131,14 @@ class Claims:
         with self._changing:
             self._given_up |= frozenset(claim_ids)
 
+    def delete_given_up(self) -> None:
+        """Delete the claims that were given up, before a search for inputs without a claim."""
+        if given_up := self._given_up:
+            with self._write() as connection:
+                self.beat(connection)
+            with self._changing:
+                self._given_up -= given_up
+
     def is_taken(self, connection: Connection, subject: str) -> bool:
         """Return whether there is a claim on the subject or a part of it; writes nothing."""
         is_live = Claim.process_id.not_in([*self.ended(connection)])

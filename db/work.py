@@ -375,6 +375,7 @@ def claim_chunk(
         limits = {"lower": lower, "upper": upper, "size": size}
         return connection.execute(query, limits).scalars().all()
 
+    store.claims.delete_given_up()
     while True:
         with store.read() as connection:
             ended = store.claims.ended(connection)

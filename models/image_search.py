@@ -52,6 +52,13 @@ class ImageSearch(Protocol):
         ...
 
 
+@runtime_checkable
+class PausingSearch(Protocol):
+    """A search that pauses before retries, by `sleep`, which may end early."""
+
+    sleep: Callable[[float], None]
+
+
 def plain_query(query: str) -> str | SearchFailure:
     """The query on one line with single spaces, or why it cannot be asked."""
     words = " ".join(query.split())

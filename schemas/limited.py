@@ -30,6 +30,7 @@ from pathlib import Path
 from types import GeneratorType
 from typing import Any, Final, NoReturn, TypeVar
 
+from schemas.errors import ServiceError
 from schemas.processes import PYTHON, processors
 
 T = TypeVar("T")
@@ -157,7 +158,15 @@ class _Origin:
                     return self._fork(modules, theirs), ours
                 except (OSError, EOFError):  # it was killed
                     self._end()
+                try:
                     return self._fork(modules, theirs), ours
+                except (OSError, EOFError) as error:
+                    self._end()
+                    ours.close()
+                    raise ServiceError(
+                        "worker processes cannot be started: the process that starts them was "
+                        "killed twice; finished work is stored, run again to continue"
+                    ) from error
 
     def _fork(self, modules: set[str], theirs: socket.socket) -> int:
         if self._process is None:

@@ -29,8 +29,8 @@ from flows.engine.embedding import CachedEmbedder, ReadableImage, build_embedder
 from flows.engine.model_step import left_unanswered
 from flows.engine.report import Deferred, StageReport, StageResult
 from flows.engine.runner import Stage, quarantine, run_stage
-from flows.engine.stopping import Budget
-from models.image_search import ImageSearch, plain_query
+from flows.engine.stopping import Budget, Waits
+from models.image_search import ImageSearch, PausingSearch, plain_query
 from models.registry import build_image_search
 from models.search.folder import FolderImage, FolderImageSearch
 from schemas.base import canonical_json, digest_of
@@ -44,6 +44,7 @@ from schemas.errors import (
     ConfigurationError,
     IntegrityError,
     LoupeError,
+    ServiceError,
 )
 from schemas.image_search import (
     FolderSearch,
@@ -64,6 +65,7 @@ from sources.records import BadRow
 # An image search that stores every answer, and never sends a query twice.
 
 _TOO_MANY = ("quota_exhausted", "rate_limited")
+_SECONDS_BETWEEN_LOOKS = 0.2
 
 
 @dataclass
@@ -88,8 +90,11 @@ class RecordedSearch:
     zone: str = "UTC"
     budget: Budget = field(default_factory=Budget)
     clock: Clock = utc_now
+    waits: Waits = field(default_factory=Waits)
 
     def __post_init__(self) -> None:
+        if isinstance(self.service, PausingSearch):
+            self.service.sleep = self._pause
         if self.budget.max_cost is not None and self.prices is None:
             raise ConfigurationError(
                 f"--max-cost needs a price for every service; the profile has none for "
@@ -133,7 +138,8 @@ class RecordedSearch:
             taken = reserve_search(self.store, new, self._day_of(self.clock()))
             match taken:
                 case Busy():
-                    time.sleep(next(waiting))
+                    with self.waits.on("for a search that another run sent"):
+                        time.sleep(next(waiting))
                 case Spent(requests):
                     raise BudgetReachedError(
                         f"{self.ref.name} was sent {requests} requests today and the daily budget "
@@ -146,6 +152,13 @@ class RecordedSearch:
                     known = taken
                     break
         return known
+
+    def _pause(self, seconds: float) -> None:
+        """Wait before a search is sent again, as long as the run is not stopped."""
+        until = time.monotonic() + seconds
+        with self.waits.on(f"to ask {self.ref.name} again"):
+            while not self.budget.stop.is_requested and (left := until - time.monotonic()) > 0:
+                time.sleep(min(left, _SECONDS_BETWEEN_LOOKS))
 
     def _ask(self, new: NewSearch, claim_id: str) -> SearchOutcome:
         stop = self.budget.stop
@@ -160,7 +173,14 @@ class RecordedSearch:
 
         try:
             outcome = self._sent(new, claim_id, may_retry)
-            cost = self._settle(new, claim_id, outcome)
+            try:
+                cost = self._settle(new, claim_id, outcome)
+            except ServiceError as error:
+                self.store.claims.give_up(claim_id)
+                raise ServiceError(
+                    f"{error}; the answer of {self.ref.name} about {new.request.query!r} could not "
+                    f"be stored, and the next run asks again"
+                ) from error
         finally:
             stop.end()
         self.budget.spend(0, cost)
@@ -239,6 +259,7 @@ def open_recorded_search(
         zone=spec.zone,
         budget=context.budget,
         clock=clock,
+        waits=context.progress.waits,
     )
 
 

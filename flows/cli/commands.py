@@ -2,17 +2,22 @@
 
 import inspect
 import re
+import sys
 from collections.abc import Callable
 from copy import copy
+from functools import wraps
 from typing import Annotated, Any, ParamSpec, TypeVar, get_args, get_origin
 
 import typer
 from typer.models import OptionInfo, ParameterInfo
 
 from flows.cli.output import with_answer
+from schemas.errors import ServiceError
 
 P = ParamSpec("P")
 T = TypeVar("T")
+INTERRUPTED = 130
+"""Exit code after Ctrl+C."""
 _DESCRIBED = re.compile(r"^ {4}(\w+): (.+(?:\n {8}.+)*)", re.MULTILINE)
 
 
@@ -30,11 +35,29 @@ def command(
     """
 
     def add(function: Callable[P, T]) -> Callable[P, T]:
-        run = with_answer(function)
+        run = _with_sentences(with_answer(function))
         app.command(name or _name_of(function.__name__), help=declare(run))(run)
         return function
 
     return add
+
+
+def _with_sentences(function: Callable[P, T]) -> Callable[P, T]:
+    """Return a command that ends in a sentence where Click would only print "Aborted!"."""
+
+    @wraps(function)
+    def run(*args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            return function(*args, **kwargs)
+        except KeyboardInterrupt:
+            sys.exit(INTERRUPTED)
+        except EOFError as error:
+            raise ServiceError(
+                "another process of this command was killed; finished work is stored, run again "
+                "to continue"
+            ) from error
+
+    return run
 
 
 def declare(function: Callable[..., object]) -> str:

@@ -31,13 +31,13 @@ from flows.cli import (
     track,
     withdraw,
 )
-from flows.cli.commands import command
+from flows.cli.commands import INTERRUPTED, command
 from flows.cli.options import settings, within_memory
 from flows.cli.output import note, say
 from flows.engine.stopping import stopped_by_signals
 from schemas.errors import ConfigurationError, LoupeError
 
-_STOPPED = (130, 143)  # by Ctrl+C (the same as Typer's) and by SIGTERM
+_STOPPED = (INTERRUPTED, 143)  # 143 by SIGTERM
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _UNWRITABLE = (*_FULL, errno.EROFS, errno.EFBIG)
 _FORBIDDEN = (errno.EACCES, errno.EPERM)

@@ -65,9 +65,13 @@ def settings(**changes: object) -> "Settings":
 def opened() -> "tuple[Settings, Store]":
     """Return the settings, and the open store of this installation."""
     from db.store import Store
+    from release.files import remove_abandoned
 
     own = settings()
-    return own, Store.open_existing(own.database_url, own.home)
+    store = Store.open_existing(own.database_url, own.home)
+    if not store.is_read_only:
+        remove_abandoned(own.home / "releases")
+    return own, store
 
 
 @contextmanager

@@ -32,6 +32,7 @@ from flows.engine.report import Progress, StageReport, known_sum
 from flows.engine.software import code_revision, software
 from flows.engine.stopping import Budget
 from models.profiles.settings import Settings, make_home
+from release.files import remove_abandoned
 from schemas.base import EntityRecord
 from schemas.build import Build
 from schemas.embedding import PlainModelSpec
@@ -121,12 +122,13 @@ def open_context(
     """Open the context of a run with these settings, including its stores (migrated if needed).
 
     Paid answers that could not be stored earlier, because the database was unavailable, are stored
-    first.
+    first, and what killed builds left beside the releases is removed.
     """
     make_home(settings.home)
     store = Store.open(settings.database_url, settings.home)
     if not store.is_read_only:
         replay_calls(store)
+        remove_abandoned(settings.home / "releases")
     _exempt_loaded_modules_from_collection()
     return RunContext(
         settings,

@@ -325,8 +325,10 @@ class _Stream:
     def finish(self, request: ChatRequest, outcome: ChatOutcome | None) -> None:
         """Record the outcome of a request that was sent; None: another run waits for it."""
         key = self._key(request)
-        del self.claims[key]
+        claim_id = self.claims.pop(key)
         self.own.remove(key)
+        if self.failed is not None:  # it was not released
+            self._store.claims.give_up(claim_id)
         self._budget.stop.end()
         if outcome is None:
             self.claimed_elsewhere[key] = request

@@ -7,6 +7,7 @@ from math import ceil
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from db.entities import AgentRef, NewEntity, StoredEntity, WorkResult, new_entity
+from db.quarantine import CALLS
 from db.work import Pending
 from flows.answers import UnusableAnswerError, check_own_words, refused_answer
 from flows.engine.context import RunContext
@@ -289,8 +290,27 @@ def ask_and_parse(
             and one.rejection is not None
             and isinstance(one.outcome, ChatAnswer)
         }
-        found |= _asked(model, again, parse)
+        for number, one in _asked(model, again, parse).items():
+            found[number] = _with_calls_of(found[number], one)
     return [found[number] for number in range(len(asks))]
+
+
+def _with_calls_of(
+    first: Parsed[SubjectT, ValueT] | Unparsable, second: Parsed[SubjectT, ValueT] | Unparsable
+) -> Parsed[SubjectT, ValueT] | Unparsable:
+    """Return the second answer; if it was rejected, too, with the calls of both."""
+    rejections = [one.rejection for one in (first, second) if isinstance(one, Unparsable)]
+    if isinstance(second, Parsed) or None in rejections:
+        return second
+    calls = [call for one in rejections if one for call in one.context[CALLS]]
+    return second._replace(rejection=_naming(rejections[1], calls))
+
+
+def _naming(rejection: Rejection | None, calls: Sequence[str]) -> Rejection | None:
+    """Return a rejection that names the calls to be made again on a retry."""
+    if rejection is None:
+        return None
+    return rejection.model_copy(update={"context": {**rejection.context, CALLS: list(calls)}})
 
 
 def _asked(
@@ -305,9 +325,9 @@ def _asked(
         if not isinstance(outcome, ChatAnswer):
             found[number] = Unparsable(outcome)
         elif isinstance(value := parse(subject, outcome), Rejection):
-            found[number] = Unparsable(outcome, value)
+            found[number] = Unparsable(outcome, _naming(value, [model.key(request)]))
         elif (copied := _copy_rejection(value, request, outcome)) is not None:
-            found[number] = Unparsable(outcome, copied)
+            found[number] = Unparsable(outcome, _naming(copied, [model.key(request)]))
         else:
             found[number] = Parsed(subject, value, model.key(request), request.prompt_digest)
     return found

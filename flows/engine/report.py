@@ -267,11 +267,12 @@ class LineProgress(Progress):
                 if now - one.last < _SECONDS_BETWEEN_LINES:
                     continue
                 line = self._line(stage, one, now)
-                one.silence = 2 * one.silence if line == one.line else _SECONDS_BETWEEN_LINES
-                one.silence = min(one.silence, _LONGEST_SILENCE_SECONDS)
-                if line == one.line and now - one.last < one.silence:
+                silence = _SECONDS_BETWEEN_LINES
+                if line == one.line:
+                    silence = min(2 * one.silence, _LONGEST_SILENCE_SECONDS)
+                if now - one.last < silence:
                     continue
-                one.line, one.last = line, now
+                one.line, one.last, one.silence = line, now, silence
                 self._show(line)
 
     def _line(self, stage: str, one: _Shown, now: float) -> str:

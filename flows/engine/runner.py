@@ -150,7 +150,8 @@ def run_stage(
             if report.finished > before:
                 waiting = pauses()
             elif in_flight or claimed or live_claims(context.store, plan_id, pending.dataset):
-                report.wait_for_more(next(waiting))  # chunks in flight, in this run or another
+                with context.progress.waits.on("for inputs in work, in this run or another"):
+                    report.wait_for_more(next(waiting))
             else:
                 return
 

@@ -12,10 +12,13 @@ from rapidfuzz import fuzz
 from checks.defects import text_defect
 from checks.form import Form
 from checks.support import length_share, unsupported_parts
+from db.decisions import decided_by_people
 from db.entities import (
+    LIVE,
     NewDecision,
     StoredEntity,
     WorkResult,
+    fetch_children,
     fetch_parents,
     find_in_groups,
     new_entity,
@@ -185,6 +188,14 @@ def check_rewrites(
     return run_stage(context, stage, pending, RewriteChecks(dataset, settings, tuple(authors)))
 
 
+class _CheckedSibling(NamedTuple):
+    """A rewrite of the same image that was checked before one of an earlier author arrived."""
+
+    id: str
+    text: str
+    is_decided: bool  # by a person
+
+
 class _Rewritten(NamedTuple):
     """A rewrite, by its id, number and group, with the texts it is compared with."""
 
@@ -192,6 +203,7 @@ class _Rewritten(NamedTuple):
     seq: int
     group: str | None
     pair: RewritePair
+    checked: tuple[_CheckedSibling, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -214,7 +226,40 @@ class RewriteChecks(Program[_Rewritten]):
         sources = fetch_parents(reader, [rewrite.id for rewrite in inputs], Role.REWRITE_OF)
         groups = sorted({str(rewrite.group) for rewrite in inputs})
         rewrites = find_in_groups(reader, self.dataset, Rewrite.kind, groups)
-        return self.paired(inputs, [sources[rewrite.id][0] for rewrite in inputs], rewrites)
+        found = self.paired(inputs, [sources[rewrite.id][0] for rewrite in inputs], rewrites)
+        return self._with_checked(found, inputs, rewrites, reader)
+
+    def _with_checked(
+        self,
+        found: Sequence[_Rewritten],
+        inputs: Sequence[StoredEntity],
+        rewrites: Sequence[StoredEntity],
+        reader: Store,
+    ) -> list[_Rewritten]:
+        """Add the siblings that an earlier run checked without these, which come before them.
+
+        A rewrite that arrives late, such as after a retry, must not make its image have the same
+        text twice, nor may the one that came first stay only because of that.
+        """
+        waiting = {rewrite.id for rewrite in inputs}
+        others = [one for one in rewrites if one.id not in waiting and one.state in LIVE]
+        with reader.read() as connection:
+            checked = fetch_children(connection, [one.id for one in others], Role.CHECKS)
+            decided = decided_by_people(connection, checked)
+        siblings: dict[str | None, list[_CheckedSibling]] = defaultdict(list)
+        for one in others:
+            record = one.record(Rewrite)
+            if one.id in checked and record.author in self.authors:
+                sibling = _CheckedSibling(one.id, record.text, one.id in decided)
+                siblings[one.group].append(sibling)
+        return [
+            item._replace(
+                checked=tuple(
+                    one for one in siblings[item.group] if one.text not in item.pair.siblings
+                )
+            )
+            for item in found
+        ]
 
     def paired(
         self,
@@ -245,12 +290,23 @@ class RewriteChecks(Program[_Rewritten]):
         return list(map(self._result, items))
 
     def _result(self, item: _Rewritten) -> WorkResult:
-        report = check_faithfulness(item.pair, self.settings)
+        alike = [one for one in item.checked if self._is_copy(item.pair, one.text)]
+        decided = tuple(one.text for one in alike if one.is_decided)
+        pair = item.pair.model_copy(update={"siblings": (*item.pair.siblings, *decided)})
+        report = check_faithfulness(pair, self.settings)
         if isinstance(report, Rejection):
             return self.refused(item, report)
         parents = [(Role.CHECKS, item.id)]
         entity = new_entity(report, self.dataset, parents=parents, group=item.group)
-        return WorkResult(item.seq, entities=(entity,))
+        dropped = tuple(
+            NewDecision(one.id, "reject", software(), reason="near_identical_to_sibling")
+            for one in alike
+        )
+        return WorkResult(item.seq, entities=(entity,), decisions=dropped)
+
+    def _is_copy(self, pair: RewritePair, text: str) -> bool:
+        limit = self.settings.near_identical_similarity
+        return _copy_defect(text, pair.rewrite, (), limit) is not None
 
     def refused(self, input_: StoredEntity | _Rewritten, rejection: Rejection) -> WorkResult:
         """Reject the rewrite without review."""

@@ -2,6 +2,7 @@
 
 import io
 import os
+import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -24,7 +25,7 @@ from db.work import (
     save_checkpoint,
 )
 from flows.engine.context import RunContext
-from flows.engine.report import Deferred, StageReport, StageResult
+from flows.engine.report import Deferred, StageReport, StageResult, duration, per_second
 from flows.engine.runner import Stage, run_stage, store_settings
 from flows.ufine6926.crops import ObservationPool, PoolState, Put, TrackOrigin, with_bodies
 from models.registry import build_detector, build_pose_model, pinned_detector, runs_on_gpu
@@ -348,8 +349,10 @@ class _Tracking:
                 follower.restore(checkpoint.state)
                 start = checkpoint.position
             frames = reader.frames(start, settings.every_nth_frame)
-            for last in _follow_in_stretches(frames, follower, settings.checkpoint_frames):
-                self._save(entity, follower, last + 1)
+            shown = _Followed(video, follower, settings.every_nth_frame)
+            with self.context.progress.waits.on(shown.__str__):
+                for last in _follow_in_stretches(frames, follower, settings.checkpoint_frames):
+                    self._save(entity, follower, last + 1)
             follower.end()
         tracks = [self._entity(entity, track) for track in follower.take_finished()]
         summary = self._summary(video, follower, reader.problem)
@@ -402,6 +405,29 @@ class _Tracking:
             parents=[(Role.TRACKED_IN, video.id), (Role.TRACKED_WITH, self.plan.entity.id)],
             group=self.plan.group(video.id),
         )
+
+
+class _Followed:
+    """How far a video is followed, in words."""
+
+    def __init__(self, video: Video, follower: PeopleFollower, every_nth_frame: int) -> None:
+        self._name = video.file_path
+        self._total = (video.facts.frame_count or 0) // every_nth_frame
+        self._follower = follower
+        self._before = follower.frames  # in earlier runs
+        self._started = time.monotonic()
+
+    def __str__(self) -> str:
+        """The video, frames, rate and time left."""
+        frames = self._follower.frames
+        rate = (frames - self._before) / max(time.monotonic() - self._started, 1e-9)
+        said = f"for {self._name}: {frames:,}"
+        if self._total:
+            said += f" of {self._total:,}"
+        said += f" frames, {per_second(rate)}"
+        if rate and self._total > frames:
+            said += f", {duration((self._total - frames) / rate)} left"
+        return said
 
 
 def _follow_in_stretches(

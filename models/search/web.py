@@ -23,6 +23,7 @@ from schemas.image_search import (
     SearchOutcome,
     UnreadableResult,
 )
+from schemas.wording import shortened
 
 _RAW_CHARACTERS = 10_000  # of a failed response, kept for diagnosis
 _LONGEST_PAUSE_SECONDS = 30.0
@@ -57,7 +58,7 @@ class WebSearch(Adapter[SearchT], ABC):
 
     def __init__(self, spec: SearchT, sleep: Sleep = time.sleep) -> None:
         super().__init__(spec)
-        self._sleep = sleep
+        self.sleep = sleep
         self._secrets: list[str] = []
         self._base_url = f"{spec.base_url.rstrip('/')}/"
         # A proxy of the environment is only used for https, so that it sees no key.
@@ -91,7 +92,7 @@ class WebSearch(Adapter[SearchT], ABC):
                 if pause is None:
                     pause = backoff(retries, _LONGEST_PAUSE_SECONDS)
                 _log.info("asking again in %.1f s: %s", pause, getattr(made.outcome, "detail", ""))
-                self._sleep(pause)
+                self.sleep(pause)
                 if not may_retry():
                     break
         return made.outcome.model_copy(update={"requests": counted})
@@ -121,7 +122,8 @@ class WebSearch(Adapter[SearchT], ABC):
         """Send one request and parse the response.
 
         A response that is not JSON is a transient error, such as a proxy's page or a truncated
-        answer. JSON without results is the service's answer, and a retry does not change it.
+        answer, and so is an error with a status of success. Other JSON without results is the
+        service's answer, and a retry does not change it.
         """
         started = time.monotonic()
         try:
@@ -137,29 +139,31 @@ class WebSearch(Adapter[SearchT], ABC):
             return self._refused(response)
         raw = self._without_secrets(response.text)
         try:
-            return Attempt(self._read(raw, time.monotonic() - started, size))
+            found = json.loads(raw)
         except (ValueError, RecursionError) as error:
-            what = f"answered with no search result: {error}"
-        media_type = response.headers.get("content-type", "").partition(";")[0].strip().casefold()
-        if media_type != "application/json" and not media_type.endswith("+json"):
+            what = f"answered with something other than JSON ({error})"
             return self._failed("server_error", what, raw)
-        return Attempt(
-            SearchFailure(
+        if isinstance(found, dict) and found.get("error"):
+            said = shortened(json.dumps(found["error"], ensure_ascii=False), _SHOWN_CHARACTERS)
+            return self._failed("server_error", f"answered with an error: {said}", raw)
+        try:
+            return Attempt(self._read(found, raw, time.monotonic() - started, size))
+        except ValueError as error:
+            failure = SearchFailure(
                 reason=_UNREADABLE_ANSWER,
-                detail=f"{self._spec.base_url} {what}",
+                detail=f"{self._spec.base_url} answered with no search result: {error}",
                 retriable=False,
                 raw=raw,
             )
-        )
+            return Attempt(failure)
 
-    def _read(self, raw: str, seconds: float, size: int) -> SearchAnswer:
+    def _read(self, found: Any, raw: str, seconds: float, size: int) -> SearchAnswer:
         """Parse an answer.
 
         Raises:
             ValueError: it is not an answer to a search.
-            RecursionError: it is nested too deeply.
         """
-        results = self._listed(json.loads(raw))
+        results = self._listed(found)
         if not isinstance(results, list):
             raise ValueError("it has no list of results")  # noqa: TRY004
         hits: list[SearchHit] = []

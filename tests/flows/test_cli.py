@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 
 from db.entities import find
 from db.store import Store
-from flows.cli import run
+from flows.cli import commands, run
 from flows.cli.deployments import _cancel, _follow
 from flows.cli.main import app, main
 from flows.engine.build_files import DONE, SEED
@@ -204,6 +204,30 @@ def test_a_full_disk_or_a_lack_of_permission_gives_a_one_sentence_error(
         with pytest.raises(SystemExit, match="1"):
             main(fails(number, "out/7.jpg"))
         assert capsys.readouterr().err == f"error: out/7.jpg cannot be {sentence}\n"
+
+
+def test_an_interruption_and_a_killed_process_end_in_a_sentence(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Click alone would only print "Aborted!" for both."""
+    endings: list[tuple[BaseException, int, str]] = [
+        (KeyboardInterrupt(), 130, "stopped; nothing is left half-written: run again to continue"),
+        (EOFError(), 1, "error: another process of this command was killed; finished work is"),
+    ]
+    monkeypatch.setattr("sys.argv", ["loupe"])
+    for error, code, sentence in endings:
+        own = typer.Typer()
+
+        def end(error: BaseException = error) -> None:
+            raise error
+
+        commands.command(own)(lambda: end())
+        with pytest.raises(SystemExit) as ended:
+            main(own)
+        assert ended.value.code == code
+        found = capsys.readouterr().err
+        assert sentence in found
+        assert "Aborted" not in found
 
 
 def test_an_unexpected_error_is_not_caught() -> None:

@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import event
+from sqlalchemy import delete, event
 
 from db.calls import cost_rows, replay_calls
 from db.store import Store
-from db.tables import ModelCall
+from db.tables import Claim, ModelCall
 from flows.engine.ledger import RecordedChatModel
 from flows.engine.stopping import Budget
-from models.chat import ChatModel
+from models.chat import ChatModel, Sender
 from schemas.chat import ChatAnswer, ChatFailure, ChatOutcome, ChatRequest, ModelRef
 from schemas.errors import BudgetReachedError, ConfigurationError, ServiceError
 from schemas.profile import Prices
@@ -227,6 +227,74 @@ def test_answers_in_flight_are_spooled_while_the_database_is_unavailable(
         place: answer_to(subject) for place, subject in enumerate("abc")
     }
     assert again.sent == []
+
+
+def test_paid_answers_that_can_be_stored_nowhere_are_named(
+    sqlite_store: Store, tmp_path: Path
+) -> None:
+    sqlite_store.spool = tmp_path / "spool"
+    sqlite_store.spool.touch()  # no folder can be made there
+    is_full: list[bool] = []
+
+    def refuse(*_: object) -> None:
+        if is_full:
+            raise ServiceError("the disk is full")
+
+    def reply(text: str) -> ChatOutcome:
+        is_full.append(True)
+        return answer_to(text)
+
+    event.listen(sqlite_store.engine, "begin", refuse)
+    lost = "2 paid answers could not be stored anywhere, and the next run asks again about 'b', 'a'"
+    with pytest.raises(ServiceError, match=f"the disk is full; {lost}"):
+        ask(recorded(sqlite_store, ScriptedModel(reply, in_flight=2)), "abc")
+    is_full.clear()
+    assert len(ask(recorded(sqlite_store, ScriptedModel()), "abc")) == 3, "no claim is left"
+
+
+def test_an_answer_whose_claim_was_taken_over_is_replaced_by_the_stored_one(
+    sqlite_store: Store,
+) -> None:
+    def taken_over(text: str) -> ChatOutcome:
+        with sqlite_store.write() as connection:
+            connection.execute(delete(Claim))
+        ask(recorded(sqlite_store, ScriptedModel(lambda _: answer_to("another run"))), text)
+        return answer_to(text)
+
+    model = ScriptedModel(taken_over)
+    assert ask(recorded(sqlite_store, model), "a") == {0: answer_to("another run")}
+
+
+def test_a_run_that_lost_its_claims_sends_nothing_more_and_takes_the_answer_of_the_other(
+    sqlite_store: Store,
+) -> None:
+    """As a process that was stopped for longer than a lease, and woke before a retry."""
+
+    class Retrying(ScriptedModel):
+        sender = Sender()
+        permitted: tuple[bool, ...] = ()
+
+        def answer(self, requests: Iterable[ChatRequest]) -> Iterator[tuple[int, ChatOutcome]]:
+            for position, request in enumerate(requests):
+                before = self.sender.may_send(request)
+                with sqlite_store.write() as connection:
+                    connection.execute(delete(Claim))
+                ask(recorded(sqlite_store, ScriptedModel()), request.subject)
+                self.permitted = before, self.sender.may_send(request)
+                yield position, LATER
+
+    model = Retrying()
+    assert ask(recorded(sqlite_store, model), "a") == {0: answer_to("a")}
+    assert model.permitted == (True, False)
+
+
+def test_an_estimated_cost_counts_but_is_not_stored_as_a_fact(sqlite_store: Store) -> None:
+    unknown = ChatAnswer(text="re: a", tokens_in=None, tokens_out=None, seconds=0.5)
+    budget = Budget()
+    ask(recorded(sqlite_store, ScriptedModel(lambda _: unknown), budget), "a")
+    assert budget.cost > 0
+    [row] = cost_rows(sqlite_store)
+    assert (row.tokens_in, row.tokens_out, row.cost, row.unknown_usage) == (None, None, None, 1)
 
 
 def test_a_stopped_run_sends_no_more_requests_and_stores_those_in_flight(

@@ -16,7 +16,7 @@ from schemas.chat import ServedModel
 from schemas.records import Granularity
 from tests.flows.command_line import Finished, Loupe
 from tests.flows.worlds import write_people, write_toml
-from tests.servers.counting_server import CountingServer, counting_server
+from tests.servers.counting_server import CountingServer, Fault, counting_server
 
 
 @pytest.fixture
@@ -182,6 +182,19 @@ def test_an_unreachable_server_is_a_warning_if_all_answers_are_stored(
     again = project.run()
     assert again.exit_code == 0, again.err
     assert "does not answer" in again.err
+
+
+def test_a_server_that_only_failed_has_not_answered(
+    project: Project, server: CountingServer, home: Path
+) -> None:
+    server.ledger.add_faults(Fault("content", text="", finish_reason="content_filter", times=9))
+    assert project.run().exit_code == 1
+    server.shutdown()
+    server.server_close()
+    gone = project.run()
+    assert gone.exit_code == 2
+    assert "the run cannot start, and no model was called" in gone.err
+    assert not (home / "releases").exists()
 
 
 def test_doctor_checks_the_profile_that_is_named(

@@ -8,7 +8,7 @@ from rich.console import Console
 
 from db.entities import WorkResult
 from flows.engine.context import BuildReport
-from flows.engine.report import Deferred, StageReport, console_progress
+from flows.engine.report import Deferred, LineProgress, StageReport, console_progress
 from schemas.records import Rejection
 
 
@@ -66,3 +66,34 @@ def test_a_build_report_names_the_queues_it_waits_for() -> None:
     )
     assert report.as_json()["release"] is None
     assert "| check | 2 done" in report.markdown
+
+
+def test_after_ten_seconds_of_silence_a_line_says_how_far_it_is_and_what_is_waited_for() -> None:
+    lines: list[str] = []
+    now = 0.0
+    progress = LineProgress(lines.append, clock=lambda: now)
+    progress.start("rewrite", 400)
+    progress.advance("rewrite", 40)
+    assert lines == []
+    with progress.waits.on("to ask again (status 429)"), progress.waits.on(lambda: "for 4 answers"):
+        for now in (9.0, 20.0, 25.0, 31.0, 51.0, 300.0):  # noqa: B007 - read by the clock
+            progress.look()
+    waiting = "waiting to ask again (status 429); for 4 answers"
+    assert lines == [
+        f"rewrite: 40 of 400; 2.0 per second, 3 min left; {waiting}",
+        f"rewrite: 40 of 400; 1.3 per second, 5 min left; {waiting}",
+        f"rewrite: 40 of 400; 47.1 per minute, 8 min left; {waiting}",
+        f"rewrite: 40 of 400; 8.0 per minute, 45 min left; {waiting}",
+    ]
+    progress.end(report_of())
+
+
+def test_lines_become_rarer_while_nothing_changes() -> None:
+    lines: list[str] = []
+    now = 0.0
+    progress = LineProgress(lines.append, clock=lambda: now)
+    progress.start("rewrite", None)
+    for now in range(1, 301):  # noqa: B007 - read by the clock
+        progress.look()
+    assert lines == ["rewrite: 0"] * 6  # after 10, 30, 70, 130, 190 and 250 seconds
+    progress.end(report_of())

@@ -6,9 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from flows.engine.context import BuildReport, RunContext
+from flows.engine.context import BuildReport, RunContext, open_context
 from flows.engine.releasing import release
+from models.profiles.settings import load_settings
+from release.files import workspace_for
 from schemas.errors import IntegrityError, LoupeError, UsageError
+from tests.flows.command_line import Loupe
 from tests.flows.runs import Released, context_of, copied_run
 from tests.release.later import Later
 from tests.release.worlds import DATASET, World, small_world, store_world
@@ -113,3 +116,19 @@ def test_a_release_is_rebuilt_after_any_change(run: RunContext, change: Change) 
     change(run, Later(World(run.store, run.blobs), DATASET, seed=1))
     with pytest.raises(LoupeError):
         release(run, BuildReport(DATASET), Released(), "2.0.0")
+
+
+def test_the_next_command_removes_what_killed_builds_left_but_no_build_that_runs(
+    home: Path, loupe: Loupe
+) -> None:
+    releases = home / "releases"
+    left = releases / ".people-1.0.0.building-abc" / "content"
+    with workspace_for(releases / "people-2.0.0") as running:
+        left.mkdir(parents=True)
+        assert loupe("quarantine").exit_code == 0
+        assert not left.parent.exists()
+        assert running.home.is_dir()
+        left.mkdir(parents=True)
+        open_context(load_settings(home=home)).store.close()
+        assert not left.parent.exists()
+        assert running.home.is_dir()

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from sqlalchemy import Connection, event
 
 from db.entities import StoredEntity, WorkResult, find, new_entity
 from db.store import Store
@@ -15,6 +16,7 @@ from db.work import Pending, claim_chunk, count_pending, drop_rejections, regist
 from flows.engine.context import RunContext, sync_active
 from flows.engine.report import Deferred, StageReport, StageResult
 from flows.engine.runner import Stage, run_stage, run_stream
+from schemas.errors import ServiceError
 from schemas.provenance import Role
 from schemas.records import Caption, Rejection, Rewrite
 from tests.db.samples import DATASET, caption, hand_over_claims, row_count, store_entities
@@ -149,6 +151,31 @@ def test_a_chunk_deferred_as_a_whole_stops_the_stage(context: RunContext) -> Non
     assert len(tried) < 5, "an unreachable server is not asked for every input"
     assert report.deferred.total() == len(tried)
     assert pending(context) == 5
+    assert row_count(context.store, Claim) == 0
+
+
+@pytest.mark.timeout(60)
+def test_a_disk_that_becomes_full_ends_the_stage_although_claims_cannot_be_returned(
+    context: RunContext,
+) -> None:
+    """The claims do not count as those of a live run, and are gone once there is room."""
+    is_full = threading.Event()
+    is_started = threading.Barrier(2)
+
+    def refuse_writes(connection: Connection) -> None:
+        if is_full.is_set() and connection.get_execution_options().get("writes"):
+            raise ServiceError("the disk is full")
+
+    def fill_disk(captions: Sequence[StoredEntity]) -> list[StageResult]:
+        is_started.wait()  # both chunks are claimed
+        is_full.set()
+        return upper_case(captions)
+
+    event.listen(context.store.engine, "begin", refuse_writes)
+    with pytest.raises(ServiceError, match="the disk is full"):
+        run_stage(context, replace(STAGE, chunk_size=3), CAPTIONS, fill_disk)
+    is_full.clear()
+    assert run_stage(context, STAGE, CAPTIONS, upper_case).finished == 5
     assert row_count(context.store, Claim) == 0
 
 

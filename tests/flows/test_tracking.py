@@ -1,6 +1,7 @@
 """Import and tracking of videos, with interruptions and repeated runs."""
 
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -36,6 +37,23 @@ SETTINGS = TrackingSettings(checkpoint_frames=9, observations=6)
 
 class PowerCutError(Exception):
     """An error that no code catches."""
+
+
+class ListeningDetector:
+    """A detector that notes what the run says it waits for."""
+
+    def __init__(self, inner: PersonDetector, run: RunContext, said: list[str]) -> None:
+        self._inner = inner
+        self._run = run
+        self._said = said
+        self.ref = inner.ref
+        self.state = inner.state
+        self.reset = inner.reset
+        self.restore = inner.restore
+
+    def detect(self, frame: Frame) -> Detections:
+        self._said.append(str(self._run.progress.waits))
+        return self._inner.detect(frame)
 
 
 class FailingDetector:
@@ -328,3 +346,23 @@ def cut_short(path: Path, share: float) -> Path:
                 copy.mux(packet)
     short.write_bytes(short.read_bytes()[: int(share * short.stat().st_size)])
     return short
+
+
+def test_progress_names_video_frames_and_rate(
+    migrated_sqlite: Path, tmp_path: Path, street: StreetWorld
+) -> None:
+    said: list[str] = []
+    known = KnownStreet(street)
+    with new_run(migrated_sqlite, tmp_path) as run:
+        spec = spec_of(street.videos[0])
+        source, _ = import_videos(run, spec)
+        take_videos(run, DATASET, source)
+        plan = plan_tracking(run, DATASET, SETTINGS, spec.every_nth_frame, spec.frame_rate)
+        track_videos(
+            run, DATASET, spec, plan, lambda one: ListeningDetector(known.detector(one), run, said)
+        )
+        assert str(run.progress.waits) == ""
+    name, total = street.videos[0].name, len(said)
+    assert re.fullmatch(
+        rf"waiting for {name}: 9 of {total} frames, [\d.,]+ per \w+, \d+ s left", said[9]
+    )

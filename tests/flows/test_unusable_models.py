@@ -41,8 +41,13 @@ class Hosted:
             "permitted_by": "drawn here",
         }
 
-    def run(self, model: Mapping[str, Any] | None = None, **build: Any) -> Finished:
-        """Run `loupe run build-ufine3c` with other settings of the model or the build."""
+    def run(
+        self, model: Mapping[str, Any] | None = None, *further: Mapping[str, Any], **build: Any
+    ) -> Finished:
+        """Run `loupe run build-ufine3c` with other settings of the model or the build.
+
+        `further` are more models, with settings other than those of the first.
+        """
         values = {"dataset": "people", "gate": "auto", **build, "sources": [self.source]}
         config = write_toml(self.folder / "build.toml", values)
         spec = {
@@ -54,8 +59,9 @@ class Hosted:
             "max_retries": 0,
             **(model or {}),
         }
+        specs = [spec, *({**spec, **one} for one in further)]
         profile = write_toml(
-            self.folder / "hosted.toml", {"description": "one", "rewrite": {"models": [spec]}}
+            self.folder / "hosted.toml", {"description": "one", "rewrite": {"models": specs}}
         )
         return self.loupe("run", "build-ufine3c", "--config", config, "--profile", profile)
 

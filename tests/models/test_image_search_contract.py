@@ -108,6 +108,7 @@ def test_a_transient_fault_is_retried_and_counted(server: SearchServer) -> None:
         (Reply(503, "<html>busy</html>"), "server_error"),
         (Reply(200, '{"results": [{"url": "ht'), "server_error"),
         (Reply(200, "<html>Please log in</html>"), "server_error"),
+        (Reply(200, {"error": {"message": "overloaded"}}), "server_error"),
         (Reply(reset=True), "unreachable"),
         (Reply(hang_up=True), "unreachable"),
     ]

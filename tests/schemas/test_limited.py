@@ -1,5 +1,6 @@
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -10,7 +11,8 @@ from typing import Any
 import psutil
 import pytest
 
-from schemas.limited import LimitExceededError, iterate_limited, run_limited
+from schemas.errors import ServiceError
+from schemas.limited import LimitExceededError, _Origin, iterate_limited, run_limited
 from tests.schemas.limited_calls import (
     RefusalError,
     arrays,
@@ -121,3 +123,15 @@ def test_no_worker_outlives_its_caller() -> None:
     for one in map(int, done.stdout.split()):
         with suppress(psutil.NoSuchProcess):
             psutil.Process(one).wait(30)
+
+
+class KilledOrigin(_Origin):
+    """An origin that is killed whenever it is to fork a worker."""
+
+    def _fork(self, modules: set[str], theirs: socket.socket) -> int:
+        raise EOFError
+
+
+def test_workers_that_cannot_be_started_end_in_a_sentence() -> None:
+    with pytest.raises(ServiceError, match="killed twice; finished work is stored"):
+        KilledOrigin().fork(set())
