@@ -47,7 +47,7 @@ def between(
     to both of them, in this order.
     """
     moment = _Moment(store, first, second, action)
-    listeners = [
+    listeners: list[tuple[str, Callable[..., None]]] = [
         ("before_cursor_execute", moment.on_statement),
         ("checkin", moment.on_return),
     ]
