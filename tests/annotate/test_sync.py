@@ -289,6 +289,21 @@ def test_a_deleted_annotation_is_reported_and_its_decision_stays(
     assert state_of(world, shown) == "accepted"
 
 
+def test_an_answer_that_a_restored_server_lacks_is_reported(
+    world: World, office: MemoryOffice, desk: MemoryDesk
+) -> None:
+    """Nothing there has changed since the last pull; only the number of answers tells."""
+    first, second = (world.add(f"{REWRITE} {number}") for number in range(2))
+    push(world.store, office, QUEUE)
+    desk.annotate(task_of(world, first), accepting(f"{REWRITE} 0"))
+    backup = {number: dict(tasks) for number, tasks in desk.tasks.items()}
+    lost = desk.annotate(task_of(world, second), accepting(f"{REWRITE} 1"))
+    assert pull(world.store, office, QUEUE).accepted == 2
+    desk.tasks = backup
+    (notice,) = pull(world.store, office, QUEUE).deleted
+    assert (notice.entity_id, notice.annotation_id) == (second, lost)
+
+
 def test_an_unclear_answer_is_sent_back_with_the_reason(
     world: World, office: MemoryOffice, desk: MemoryDesk
 ) -> None:
