@@ -76,7 +76,7 @@ class BlobCheck:
             ServiceError: the blob store does not answer.
         """
         self._list_named()
-        self._list_others()
+        self._list(self._others)
         named = "SELECT DISTINCT sha256, media_type FROM named WHERE live"
         counted = self._lists.execute(f"SELECT count(*) FROM ({named})")  # noqa: S608
         total = int(counted.fetchone()[0])
@@ -165,9 +165,19 @@ class BlobCheck:
             )
             self._lists.execute("COMMIT")
 
-    def _list_others(self) -> None:
+    def look_at(self, others: Iterable[NamedBlob]) -> None:
+        """List the files of a shard that was restored, and those of them that are faulty."""
+        for page in pages(others, _PAGE):
+            self._list(page)
+            for blob, _ in page:
+                fault = self._blobs.fault_of(*blob)
+                if fault is not None and self._is_live(blob):
+                    row = (*blob, fault)
+                    self._lists.execute("INSERT OR REPLACE INTO faulty VALUES (?, ?, ?)", row)
+
+    def _list(self, others: Iterable[NamedBlob | FaultyBlob]) -> None:
         add = "INSERT OR REPLACE INTO named VALUES (?, ?, ?, ?, TRUE)"
-        for page in pages(self._others, _PAGE):
+        for page in pages(others, _PAGE):
             self._lists.execute("BEGIN")
             for one in page:
                 self._lists.execute(add, (*one.blob, one.entity_id, _SHARD_KIND))

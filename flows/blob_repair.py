@@ -18,7 +18,7 @@ from db.releases import list_releases
 from db.withdrawal_graph import Blob
 from flows.ccd.edit_measures import change_between, difference_overlay, opened_picture
 from flows.engine.context import RunContext
-from flows.shards.files import erase_again, images_in_shard, root_in
+from flows.shards.files import erase_again, files_in_shard, images_in_shard, root_in
 from flows.ufine6926.crops import MARGIN, cut, encode
 from models.registry import build_image_editor
 from release.manifest import MANIFEST, read_files
@@ -38,8 +38,8 @@ from sources.video.reader import VideoRefusedError, open_video
 from sources.video.sequence import is_pattern
 
 _PAGE = 2000
-_ROUNDS = 3
-"""An edited image needs its repaired anchor; a measurement needs both."""
+_ROUNDS = 4
+"""An image needs its repaired shard; an edited one its anchor; a measurement needs both."""
 _DRAWN = ("demonstration", "rendered")  # folders below the home with images drawn here
 
 Data = tuple[bytes, str]
@@ -68,19 +68,21 @@ def repair_blobs(
         ServiceError: the blob store cannot be written to.
     """
     sources = _Sources(context, check, folders)
-    shards = False
     for _ in range(_ROUNDS):
-        repaired = 0
+        repaired, shards = 0, list[str]()
         for page in pages(check.faulty(), _PAGE):
             for blob, (data, origin) in sources.data_of(page):
                 if check.repair(blob, data):
                     repaired += 1
                     yield RepairedBlob(blob, origin)
-                    shards = shards or blob.media_type == SHARD
+                    if blob.media_type == SHARD:
+                        shards += [id_ for _, id_ in check.naming(blob)]
+        if shards:
+            erase_again(context)
+        for shard in fetch(context.store, shards).values():
+            check.look_at(files_in_shard(context.store, context.blobs, shard))
         if not repaired:
-            break
-    if shards:
-        erase_again(context)
+            return
 
 
 class _Sources:

@@ -344,20 +344,29 @@ def _erase_shard(store: Store, blobs: BlobStore, shard: StoredEntity) -> int:
 
 def files_in_shards(store: Store, blobs: BlobStore) -> Iterator[NamedBlob | FaultyBlob]:
     """Yield all shards with the files of their records, and the faults of unreadable ones."""
-    with store.read() as connection:
-        erased = erased_digests(connection)
     for dataset in datasets_of(store):
         for shard in find(store, dataset, Shard.kind, states=(*LIVE, "inactive")):
             file = Blob(shard.record(Shard).root, SHARD)
             fault, rows = _fault_or_rows(blobs, shard)
-            if fault is not None:
+            if fault is None:
+                yield NamedBlob(file, shard.id)
+                yield from _files_of(store, shard, rows)
+            else:
                 yield FaultyBlob(file, fault, shard.id)
-                continue
-            yield NamedBlob(file, shard.id)
-            for row in rows:
-                for one in RecordResult.of(row).entities:
-                    for blob in own_blobs(one.kind, one.payload, erased):
-                        yield NamedBlob(blob, shard.id)
+
+
+def files_in_shard(store: Store, blobs: BlobStore, shard: StoredEntity) -> Iterator[NamedBlob]:
+    """Yield the files of the records of a shard; none if it cannot be read."""
+    return _files_of(store, shard, _fault_or_rows(blobs, shard)[1])
+
+
+def _files_of(store: Store, shard: StoredEntity, rows: Iterable[ShardRow]) -> Iterator[NamedBlob]:
+    with store.read() as connection:
+        erased = erased_digests(connection)
+    for row in rows:
+        for one in RecordResult.of(row).entities:
+            for blob in own_blobs(one.kind, one.payload, erased):
+                yield NamedBlob(blob, shard.id)
 
 
 def _fault_or_rows(

@@ -396,6 +396,22 @@ def test_a_task_of_an_item_with_enough_answers_is_closed(
     assert office(people[2]).open_tasks() == []
 
 
+def test_an_edit_stays_when_somebody_else_makes_the_same_one(
+    world: World, office: MemoryOffice
+) -> None:
+    """The first answer decides again, with the text that it made before."""
+    ann, bea = (hire(world.store, office, name) for name in ("ann", "bea"))
+    item = world.add()
+    push(world.store, office, QUEUE)
+    one = QUEUE.model_copy(update={"overlap": 1})
+    for person in (ann, bea):
+        work(world.store, office, person, lambda _: editing("A woman in a red coat."))
+        pull(world.store, office, one)
+        found = {entity.id: entity.state for entity in find(world.store, DATASET, "rewrite")}
+        assert found.pop(item) == "superseded"
+        assert [*found.values()] == ["accepted"], person
+
+
 def test_audit_tasks_go_to_another_annotator(world: World, office: MemoryOffice) -> None:
     queue = QUEUE.model_copy(update={"overlap": 1})
     ann = hire(world.store, office, "ann")

@@ -21,6 +21,7 @@ from schemas.records import Rewrite
 from tests.annotate.answering import Regions, accepting, editing, rejecting
 from tests.annotate.memory_desk import MemoryDesk, MemoryOffice
 from tests.annotate.world import DATASET, REWRITE, World
+from tests.between import between
 
 IMAGES = "http://127.0.0.1:8090/blobs"
 QUEUE = shipped().queue(DATASET, "rewrites")
@@ -137,6 +138,23 @@ def test_a_kill_between_import_and_commit_duplicates_nothing(
     report = push(world.store, office, QUEUE)
     assert (report.pushed, report.known, desk.sent) == (0, 1, [])
     assert task_of(world, entity_id) in desk.only_project
+
+
+def test_an_item_that_somebody_decides_while_it_is_sent_is_taken_back(
+    world: World, office: MemoryOffice, desk: MemoryDesk
+) -> None:
+    entity_id = world.add()
+
+    def reject(other: Store) -> None:
+        with other.write() as connection:
+            decision = NewDecision(entity_id, "reject", AgentRef("person", "the lead"))
+            append_decisions(connection, [decision])
+
+    with between(world.store, "INSERT INTO review_task", "UPDATE review_task", reject):
+        assert push(world.store, office, QUEUE).pushed == 1
+    assert push(world.store, office, QUEUE).closed == 1
+    assert desk.only_project == {}
+    assert state_of(world, entity_id) == "rejected"
 
 
 def test_lost_responses_duplicate_and_lose_nothing(
@@ -269,6 +287,21 @@ def test_a_deleted_annotation_is_reported_and_its_decision_stays(
     (notice,) = pull(world.store, office, QUEUE).deleted
     assert (notice.entity_id, notice.annotation_id) == (shown, annotation)
     assert state_of(world, shown) == "accepted"
+
+
+def test_an_answer_that_a_restored_server_lacks_is_reported(
+    world: World, office: MemoryOffice, desk: MemoryDesk
+) -> None:
+    """Nothing there has changed since the last pull; only the number of answers tells."""
+    first, second = (world.add(f"{REWRITE} {number}") for number in range(2))
+    push(world.store, office, QUEUE)
+    desk.annotate(task_of(world, first), accepting(f"{REWRITE} 0"))
+    backup = {number: dict(tasks) for number, tasks in desk.tasks.items()}
+    lost = desk.annotate(task_of(world, second), accepting(f"{REWRITE} 1"))
+    assert pull(world.store, office, QUEUE).accepted == 2
+    desk.tasks = backup
+    (notice,) = pull(world.store, office, QUEUE).deleted
+    assert (notice.entity_id, notice.annotation_id) == (second, lost)
 
 
 def test_an_unclear_answer_is_sent_back_with_the_reason(

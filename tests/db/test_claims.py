@@ -5,6 +5,7 @@ import time
 import warnings
 
 import pytest
+from sqlalchemy import Connection, update
 
 from db.store import Claims, Store, claim_subject, drop_claims, process_id
 from db.tables import Claim, Process
@@ -67,6 +68,21 @@ def test_a_lease_is_measured_on_the_clock_of_the_waiting_process(sqlite_store: S
     assert is_taken(), "a heartbeat was sent in the meantime"
     now[0] += 60
     assert not is_taken()
+
+
+def test_a_process_that_beats_while_it_is_dropped_keeps_its_claims(sqlite_store: Store) -> None:
+    class Slow(Claims):
+        def ended(self, connection: Connection) -> dict[str, int]:
+            found = super().ended(connection)
+            connection.execute(update(Process).values(beats=Process.beats + 1))
+            return found
+
+    claim_subject(sqlite_store, CALL)
+    hand_over_claims(sqlite_store)
+    for claims, left in ((Slow, 1), (Claims, 0)):
+        with sqlite_store.write() as connection:
+            claims(sqlite_store.write, lease_seconds=0).drop_ended(connection)
+        assert row_count(sqlite_store, Claim) == left
 
 
 def test_claims_are_renewed_during_a_slow_request(store: Store) -> None:

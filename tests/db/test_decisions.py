@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from sqlalchemy import select
 from sqlalchemy.exc import IntegrityError
 
-from db.decisions import append_decisions, fold, set_active
+from db.decisions import append_decisions, decided_by_people, fold, set_active
 from db.entities import AgentRef, NewDecision, Verdict, fetch
 from db.store import Store
 from db.tables import Activation, Decision
@@ -43,6 +43,26 @@ def decide(store: Store, *decisions: NewDecision) -> None:
 def stored_verdicts(store: Store) -> Sequence[str]:
     with store.read() as connection:
         return connection.execute(select(Decision.verdict).order_by(Decision.id)).scalars().all()
+
+
+def test_what_was_reopened_is_no_longer_decided_by_people(sqlite_store: Store) -> None:
+    store = sqlite_store
+    entity, other = caption(0), caption(1)
+    store_entities(store, [entity, other])
+    history: list[tuple[Verdict, AgentRef, bool]] = [
+        ("accept", SOFTWARE, False),
+        ("reject", PERSON, True),
+        ("accept", SOFTWARE, True),
+        ("reopen", SOFTWARE, False),
+        ("accept", SOFTWARE, False),
+        ("accept", PERSON, True),
+        ("reopen", PERSON, False),
+    ]
+    for verdict, agent, is_decided in history:
+        decide(store, NewDecision(entity.id, verdict, agent, "said"))
+        with store.read() as connection:
+            found = decided_by_people(connection, [entity.id, other.id])
+        assert found == ({entity.id} if is_decided else set()), verdict
 
 
 def test_the_stored_state_is_the_fold_of_all_verdicts(store: Store) -> None:

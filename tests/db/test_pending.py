@@ -97,6 +97,25 @@ def test_a_reopened_input_is_found(store: Store) -> None:
     assert claimed(store, plan_id) == [skipped.seq]
 
 
+@pytest.mark.parametrize("is_decision", [True, False])
+def test_the_first_change_after_the_mark_counts(sqlite_store: Store, is_decision: bool) -> None:
+    store = sqlite_store
+    plan_id = finished_plan(store, 7)
+    skipped, *others = captions(store)[7:]
+
+    def change(verdict: Verdict, is_active: bool) -> None:
+        if is_decision:
+            decide(store, verdict, skipped)
+        else:
+            set_active(store, [skipped.id], SOFTWARE, active=is_active)
+
+    decide(store, "reject", *others[:3])  # decisions and activations have numbers of their own
+    change("reject", is_active=False)
+    assert low_water(store, plan_id, CAPTIONS) > skipped.seq
+    change("reopen", is_active=True)
+    assert claimed(store, plan_id) == [skipped.seq]
+
+
 def test_a_reactivated_input_is_found(store: Store) -> None:
     plan_id = finished_plan(store, 7)
     skipped = captions(store)[7]

@@ -19,6 +19,7 @@ from models.chat import ChatModel, Sender
 from schemas.chat import ChatAnswer, ChatFailure, ChatOutcome, ChatRequest, ModelRef
 from schemas.errors import BudgetReachedError, ConfigurationError, ServiceError
 from schemas.profile import Prices
+from tests.between import between
 from tests.db.samples import DATASET, row_count
 
 PRICES = Prices(input_per_million=1_000_000, output_per_million=2_000_000)
@@ -81,6 +82,19 @@ def test_equal_requests_are_sent_once(store: Store) -> None:
     assert outcomes == {place: answer_to(subject) for place, subject in enumerate("abaab")}
     assert sorted(model.sent) == ["a", "b"]
     assert row_count(store, ModelCall) == 2
+
+
+def test_an_answer_that_another_run_stores_before_the_claim_is_used(sqlite_store: Store) -> None:
+    theirs, ours = ScriptedModel(lambda _: answer_to("theirs")), ScriptedModel()
+
+    def answer_first(other: Store) -> None:
+        ask(recorded(other, theirs), "a")
+
+    with between(sqlite_store, "FROM model_call", "INSERT INTO claim", answer_first):
+        found = ask(recorded(sqlite_store, ours), "a")
+    assert (theirs.sent, ours.sent) == (["a"], [])
+    assert found == {0: answer_to("theirs")}
+    assert row_count(sqlite_store, ModelCall) == 1
 
 
 def test_stored_answers_are_reused_and_cost_nothing(sqlite_store: Store) -> None:

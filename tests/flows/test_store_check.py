@@ -13,6 +13,7 @@ from db.blobs import BlobStore
 from db.store import Store
 from flows.blob_repair import repair_blobs
 from models.profiles.settings import load_settings
+from schemas.base import sha256_of
 from schemas.errors import ServiceError
 from schemas.records import Granularity
 from services.diagnosis import Verdict, diagnose
@@ -207,3 +208,20 @@ def test_the_database_is_checked(loupe: Loupe, home: Path, imported: Path) -> No
     assert len(others) == 2
     assert all("is not what it was stored as" in one for one in others)
     assert {changed, linked} == {one.split()[2] for one in others}
+
+
+def test_a_backup_brings_no_withdrawn_record_back(
+    loupe: Loupe, home: Path, in_shards: Path, tmp_path: Path
+) -> None:
+    backup = shutil.copytree(home / "blobs", tmp_path / "backup")
+    digest = sha256_of((in_shards / "0002_0.jpg").read_bytes())
+    command = ("withdraw", digest, "--ground", "privacy", "--reason", "r", "--yes")
+    assert loupe(*command).exit_code == 0
+    (shard,) = shards_in(home)
+    erased, left = shard.read_bytes(), {path.name for path in blobs_in(home)}
+    for path in (shard, *blobs_in(home)):
+        path.unlink()
+    repaired = loupe("store", "check", "--repair", "--from", backup, "--json")
+    assert (repaired.exit_code, repaired.json["repaired"]) == (0, 1 + len(left)), repaired
+    assert shard.read_bytes() == erased
+    assert {path.name for path in blobs_in(home)} == left

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from threading import Event, Thread
 from types import SimpleNamespace
@@ -12,22 +13,32 @@ from sqlalchemy import insert, select
 
 from db.entities import NewEntity, fetch, find, new_entity
 from db.releases import find_release, list_releases
+from db.store import Store
 from db.tables import Checkpoint
-from db.withdrawals import erased_blobs, list_withdrawals, notices_of, steps_of
+from db.withdrawals import (
+    StoredWithdrawal,
+    erased_blobs,
+    list_withdrawals,
+    notices_of,
+    steps_of,
+)
 from db.work import register_plan
 from flows.engine.context import PipelineRun
 from flows.engine.pipeline import PipelineSpec, Step, run_build
 from flows.withdrawal.execution import carry_out, resume_reopened
 from flows.withdrawal.plan import WithdrawalPlan
 from release.build import build_release
+from release.files import leftovers_in
 from release.notices_files import read_mark
+from release.verify import verify_release
 from schemas.base import sha256_of
 from schemas.errors import IntegrityError, UsageError
 from schemas.provenance import Role
 from schemas.records import Image
 from schemas.release import Manifest
+from tests.between import between
 from tests.db.samples import store_entities
-from tests.flows.withdrawals import Home, home_of
+from tests.flows.withdrawals import Home, home_of, state_after_withdrawal
 from tests.release.worlds import DATASET, SOURCES, released_entities
 
 FINE = SOURCES[1].name
@@ -237,6 +248,37 @@ def test_an_erasure_also_drops_checkpoints_of_the_tracker(home: Home) -> None:
     with home.store.read() as connection:
         left = connection.execute(select(Checkpoint.input)).scalars().all()
     assert left == [other.seq]
+
+
+def test_a_withdrawal_that_another_process_finishes_first_ends_as_if_alone(tmp_path: Path) -> None:
+    alone, both = (home_of(tmp_path / name) for name in ("alone", "both"))
+    carry_out(alone.run, alone.confirmed(person(alone)))
+
+    finished: list[StoredWithdrawal] = []
+
+    def finish(other: Store) -> None:
+        (withdrawal,) = list_withdrawals(other)
+        carry_out(replace(both.run, store=other), withdrawal)
+        finished.extend(list_withdrawals(other))
+
+    with between(both.store, "INSERT INTO withdrawal (", "INSERT INTO withdrawal_step", finish):
+        carry_out(both.run, both.confirmed(person(both)))
+    assert state_after_withdrawal(both) == state_after_withdrawal(alone)
+    assert list_withdrawals(both.store) == finished, "the time of the end is that of the first"
+    for home in (alone, both):
+        home.store.close()
+
+
+def test_a_release_that_another_process_builds_first_is_the_same(home: Home) -> None:
+    def build_first(other: Store) -> None:
+        build_release(other, home.world.blobs, DATASET, "2.0.0", home.release("2.0.0"))
+
+    with between(home.store, "max(entity.seq)", "FROM entity JOIN release_item", build_first):
+        built = build_release(home.store, home.world.blobs, DATASET, "2.0.0", home.release("2.0.0"))
+    assert not built.is_new
+    assert versions(home) == ["1.0.0", "2.0.0"]
+    assert verify_release(built.folder).problems == []
+    assert leftovers_in(home.folder / "releases") == []
 
 
 def test_resume_with_json_lists_all_finished_withdrawals(
