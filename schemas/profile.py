@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from schemas.base import IF_KNOWN, Record, sha256_of
-from schemas.chat import NamedModel, ServerAddress
+from schemas.chat import NamedModel, ServerAddress, require_private
 from schemas.embedding import BuiltinEmbedder, BuiltinStillsEmbedder, EmbedderSpec, PlainModelSpec
 from schemas.image_edit import BuiltinEditor, ImageEditorSpec
 from schemas.image_search import DownloadSettings, ImageSearchSpec
@@ -291,6 +291,16 @@ class OpenAIChat(_SampledModel):
     max_retries: int = Field(default=5, ge=0)
     max_in_flight: int = Field(default=32, gt=0)
     launch: Launch | None = None
+
+    @property
+    def may_use_proxy(self) -> bool:
+        """Whether a proxy of the environment may be used: without encryption it would see a key."""
+        return self.base_url.startswith("https://") or self.api_key_variable is None
+
+    @model_validator(mode="after")
+    def _keep_the_key_private(self) -> Self:
+        require_private(self.base_url, self.api_key_variable)
+        return self
 
     @property
     def sent_sampling(self) -> dict[str, Any]:

@@ -140,19 +140,37 @@ Besides, it needs the files and environment variables that its specification nam
 
 def check_models(profile: Profile) -> Iterator[Finding]:
     """Check for each model of the profile whether its requirements are met."""
+    return check_specs(specs_of(profile))
+
+
+def specs_of(profile: Profile) -> tuple[ModelSpec, ...]:
+    """Return the models and services of the profile."""
     captioning = profile.captioning
     contrast = profile.contrast
-    return check_specs(
-        (
-            *(*profile.rewrite.models, *profile.describe.models, captioning.model),
-            *((profile.judge.model,) if profile.judge is not None else ()),
-            *(contrast.strategist, contrast.refiner, contrast.editor),
-            *((contrast.search,) if contrast.search is not None else ()),
-            profile.tracking.detector,
-            *((profile.filter.pose_model,) if profile.filter.pose_model is not None else ()),
-            *(*profile.evaluation.embedders, captioning.embedder, contrast.embedder),
-        )
+    return (
+        *(*profile.rewrite.models, *profile.describe.models, captioning.model),
+        *((profile.judge.model,) if profile.judge is not None else ()),
+        *(contrast.strategist, contrast.refiner, contrast.editor),
+        *((contrast.search,) if contrast.search is not None else ()),
+        profile.tracking.detector,
+        *((profile.filter.pose_model,) if profile.filter.pose_model is not None else ()),
+        *(*profile.evaluation.embedders, captioning.embedder, contrast.embedder),
     )
+
+
+def keys_sent(specs: Iterable[ModelSpec]) -> list[str]:
+    """Return which environment variables are sent, and to which hosts, one sentence each."""
+    sent: dict[str, None] = {}
+    for spec in specs:
+        if isinstance(spec, OpenAIChat | GoogleSearch | OpenverseSearch):
+            host = urlsplit(spec.base_url).netloc.rpartition("@")[2]
+            for variable in _variables_of(spec):
+                sent[f"{variable} is sent to {host}"] = None
+    return list(sent)
+
+
+def _variables_of(spec: ModelSpec) -> list[str]:
+    return [value for name, value in spec if name.endswith("_variable") and value]
 
 
 def check_specs(specs: Iterable[ModelSpec]) -> Iterator[Finding]:
@@ -195,7 +213,13 @@ def _check_spec(spec: ModelSpec, listings: _Listings) -> Finding:
         if isinstance(spec, FairMOTDetector):
             remedy = "export LOUPE_PROFILE__TRACKING__DETECTOR__CHECKPOINT=/path/to/checkpoint.pth"
         return report(subject, f"{missing[0]} does not exist{needed}", remedy)
-    variables = [value for name, value in spec if name.endswith("_variable") and value]
+    variables = _variables_of(spec)
+    for variable in variables:
+        if os.environ.get(variable):
+            try:
+                secret_in(variable, "it takes a value")
+            except ConfigurationError as error:
+                return report(subject, f"{error}{needed}", f"export {variable}=…")
     if unset := [name for name in variables if not os.environ.get(name)]:
         detail = f"needs {' and '.join(unset)} in the environment{needed}"
         return report(subject, detail, f"export {unset[0]}=…")
