@@ -20,7 +20,7 @@ import httpx
 from db.blob_check import sampled_faults
 from db.blobs import BlobStore
 from db.store import Store, is_there
-from models.adapter import secret_in
+from models.adapter import may_read, secret_in
 from models.imported_rewrites import read_pairs_of
 from models.model_list import list_models, listed_model, listed_models
 from models.profiles.loader import load_profile
@@ -164,9 +164,15 @@ def keys_sent(specs: Iterable[ModelSpec]) -> list[str]:
     for spec in specs:
         if isinstance(spec, OpenAIChat | GoogleSearch | OpenverseSearch):
             host = urlsplit(spec.base_url).netloc.rpartition("@")[2]
-            for variable in _variables_of(spec):
+            for variable in filter(may_read, _variables_of(spec)):
                 sent[f"{variable} is sent to {host}"] = None
     return list(sent)
+
+
+def _remedy_of(variable: str) -> str:
+    if may_read(variable):
+        return f"export {variable}=…"
+    return f"export LOUPE_WORKER_VARIABLES={variable}   # if its value is meant for that server"
 
 
 def _variables_of(spec: ModelSpec) -> list[str]:
@@ -219,7 +225,7 @@ def _check_spec(spec: ModelSpec, listings: _Listings) -> Finding:
             try:
                 secret_in(variable, "it takes a value")
             except ConfigurationError as error:
-                return report(subject, f"{error}{needed}", f"export {variable}=…")
+                return report(subject, f"{error}{needed}", _remedy_of(variable))
     if unset := [name for name in variables if not os.environ.get(name)]:
         detail = f"needs {' and '.join(unset)} in the environment{needed}"
         return report(subject, detail, f"export {unset[0]}=…")
@@ -266,7 +272,7 @@ def _check_server_of(subject: str, model: OpenAIChat, listings: _Listings) -> Fi
     try:
         key = secret_in(variable, "takes its API key") if variable else None
     except ConfigurationError as error:
-        return lacking(subject, str(error), f"export {variable}=…")
+        return lacking(subject, str(error), _remedy_of(str(variable)))
     if (model.base_url, variable) not in listings:
         try:
             listings[model.base_url, variable] = list_models(model, key)
