@@ -17,6 +17,7 @@ from schemas.image_search import DownloadSettings, ImageSearchSpec
 from schemas.recos import ConfusionSettings, DiscriminabilitySettings
 from schemas.similarity import NearDuplicateSettings
 from schemas.tracking import FilterSettings, TrackingSettings
+from schemas.validation import refuse_code
 
 _LEAST_SPAN = 2.1  # ratio of the bounds, most pixels to fewest
 _FEWEST_PATCHES = 64  # of the largest image
@@ -344,6 +345,12 @@ class VllmChat(_SampledModel):
     provider: Literal["vllm"]
     engine_arguments: dict[str, Any] = Field(default_factory=dict)
     gpu_memory_gib: float | None = Field(default=None, gt=0)
+
+    @field_validator("engine_arguments")
+    @classmethod
+    def _run_no_code(cls, arguments: dict[str, Any]) -> dict[str, Any]:
+        refuse_code(arguments)
+        return arguments
 
     @property
     def parameters(self) -> dict[str, Any]:
