@@ -2,6 +2,7 @@
 
 import io
 import os
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from time import perf_counter
@@ -29,6 +30,19 @@ def always() -> bool:
     return True
 
 
+_READABLE = re.compile(r"(.+_)?API_KEY|(GOOGLE_SEARCH|OPENVERSE)_.+")
+
+
+def may_read(variable: str) -> bool:
+    """Whether a profile may read this environment variable.
+
+    Profiles come from other people, too: one that names another variable would send its value to a
+    server of its author. `LOUPE_WORKER_VARIABLES` lists those that the user permits besides.
+    """
+    listed = os.environ.get("LOUPE_WORKER_VARIABLES", "").replace(",", " ").split()
+    return variable in listed or _READABLE.fullmatch(variable) is not None
+
+
 def secret_in(variable: str, taken: str) -> str:
     """The value of an environment variable that is sent in a header, without spaces around it.
 
@@ -37,8 +51,14 @@ def secret_in(variable: str, taken: str) -> str:
         taken: what takes it, for messages: "the model 'x' takes its API key".
 
     Raises:
-        ConfigurationError: it is not set, or no header can hold it. The value is not shown.
+        ConfigurationError: profiles may not read it, it is not set, or no header can hold it. The
+            value is not shown.
     """
+    if not may_read(variable):
+        raise ConfigurationError(
+            f"{taken} from the environment variable {variable}, which a profile may read only if "
+            f"its name ends in _API_KEY or LOUPE_WORKER_VARIABLES lists it"
+        )
     value = os.environ.get(variable, "").strip()
     if value and value.isascii() and value.isprintable():
         return value

@@ -31,6 +31,7 @@ def list_models(spec: OpenAIChat, key: str | None) -> httpx.Response:
         params=spec.query,
         timeout=_TIMEOUT_SECONDS,
         verify=trusted_authorities(),
+        trust_env=spec.may_use_proxy,
     )
 
 

@@ -21,6 +21,7 @@ from models.weights import (
 from schemas.decoders import plain_picture
 from schemas.embedding import OpenClipEmbedder
 from schemas.errors import ModelError
+from schemas.validation import refuse_code
 
 _QUICK = "-quickgelu"
 _PRECISIONS = {"float32": "fp32", "bfloat16": "pure_bf16", "float16": "pure_fp16"}
@@ -53,6 +54,7 @@ class OpenClipImageTextEmbedder(TorchEmbedder[OpenClipEmbedder]):
         self._check_digests()
         if spec.architecture_file is not None:
             name = _register_architecture(open_clip, spec.architecture_file)
+        described = _described(open_clip, spec, name)
         weights = None if name.startswith(LOCAL_FOLDER) else str(spec.checkpoint or spec.revision)
         with warnings.catch_warnings():
             # Another activation than in training gives other vectors; OpenCLIP only warns.
@@ -67,7 +69,9 @@ class OpenClipImageTextEmbedder(TorchEmbedder[OpenClipEmbedder]):
                     f"wanted the architecture {_twin(name)!r}, got {name!r}"
                 ) from warning
         self._model = model.to(self._device).eval()
-        self._tokenizer = open_clip.get_tokenizer(name)
+        has_vocabulary = described.get("text_cfg", {}).get("hf_tokenizer_name")
+        trust = {"trust_remote_code": False} if has_vocabulary else {}
+        self._tokenizer = open_clip.get_tokenizer(name, **trust)
 
     def _check_digests(self) -> None:
         spec = self._spec
@@ -84,6 +88,36 @@ class OpenClipImageTextEmbedder(TorchEmbedder[OpenClipEmbedder]):
     def _encode_texts(self, texts: Sequence[str]) -> Any:
         with self._torch.inference_mode():
             return self._model.encode_text(self._tokenizer(list(texts)).to(self._device))
+
+
+def _described(open_clip: Any, spec: OpenClipEmbedder, name: str) -> dict[str, Any]:
+    """The description of an architecture, empty if OpenCLIP does not know it.
+
+    Raises:
+        ModelError: it would run code, or use files that are not pinned with it.
+    """
+    folder = local_folder(spec)
+    if ":" in name and folder is None:
+        raise ModelError(
+            f"an OpenCLIP model is an architecture, or {LOCAL_FOLDER}FOLDER with files that were "
+            f"downloaded before; got {name!r}"
+        )
+    if folder is None and spec.checkpoint is None and Path(spec.revision).exists():
+        raise ModelError(f"state the file {spec.revision!r} as checkpoint, not as revision")
+    described: dict[str, Any] = open_clip.get_model_config(name) or {}
+    where = str(folder or spec.architecture_file or name)
+    try:
+        refuse_code(described)
+    except ValueError as error:
+        raise ModelError(f"{where!r}: {error}") from error
+    text, vision = described.get("text_cfg", {}), described.get("vision_cfg", {})
+    others = [text.get("hf_model_name"), vision.get("timm_model_name")]
+    if folder is None:  # a folder has a vocabulary of its own
+        others.append(text.get("hf_tokenizer_name"))
+    for other in others:
+        if isinstance(other, str) and (":" in other or Path(other).exists()):
+            raise ModelError(f"{where!r} must name no files elsewhere; got {other!r}")
+    return described
 
 
 def _register_architecture(open_clip: Any, path: Path) -> str:

@@ -115,7 +115,8 @@ class OpenAIChatModel(Adapter[OpenAIChat]):
             timeout=httpx.Timeout(seconds, connect=min(seconds, _CONNECT_TIMEOUT_SECONDS)),
             limits=httpx.Limits(max_keepalive_connections=0),
             verify=trusted_authorities(),
-            follow_redirects=True,
+            follow_redirects=False,  # another host would get the key
+            trust_env=self._spec.may_use_proxy,
         )
 
     async def _ask(self, client: httpx.AsyncClient, request: ChatRequest) -> ChatOutcome:

@@ -66,7 +66,7 @@ class TransformersPoseModel(Adapter[tracking.ViTPoseModel]):
         if not isinstance(config, transformers.VitPoseConfig):
             raise ModelError(f"{self.ref} is a {config.model_type!r}; wanted a 'vitpose'")
         self._processor = transformers.AutoImageProcessor.from_pretrained(
-            self._spec.name, revision=self._spec.revision
+            self._spec.name, revision=self._spec.revision, trust_remote_code=False
         )
         network = load_network(transformers.VitPoseForPoseEstimation, self.ref)
         self._model = network.to(self._device)

@@ -81,7 +81,7 @@ class QwenImageEditor(Adapter[QwenImageEdit]):
         if found != wanted:
             raise ModelError(f"{spec.ref} is made for {found}; with plus = {spec.plus}, {wanted}")
         pipeline = getattr(diffusers, wanted).from_pretrained(
-            spec.name, dtype=self._dtype(), use_safetensors=True, **where
+            spec.name, dtype=self._dtype(), use_safetensors=True, trust_remote_code=False, **where
         )
         pipeline.set_progress_bar_config(disable=True)
         if spec.offload == "none":

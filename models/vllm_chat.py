@@ -192,6 +192,7 @@ class VllmEngine:
         self._spec = spec
         self._started: dict[str, float] = {}
         arguments = {"structured_outputs_config": STRICT_JSON, **spec.engine_arguments}
+        arguments["trust_remote_code"] = False
         try:
             self._llm = vllm.LLM(model=spec.name, revision=spec.revision, **arguments)
         except (OSError, ValueError, RuntimeError) as error:

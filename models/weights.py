@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from schemas.chat import ModelRef, NamedModel
 from schemas.embedding import OpenClipEmbedder
-from schemas.errors import MissingExtraError, ModelError
+from schemas.errors import LoupeError, MissingExtraError, ModelError
 from schemas.validation import fault_of
 
 if TYPE_CHECKING:
@@ -21,15 +21,6 @@ if TYPE_CHECKING:
 LOCAL_FOLDER = "local-dir:"
 """How OpenCLIP marks the name of a folder."""
 _REMEMBERED = 8
-_LOADING_FAULTS = (
-    ImportError,  # of what a tokenizer needs, say
-    OSError,
-    ValueError,
-    KeyError,
-    RuntimeError,
-    TypeError,
-    AttributeError,
-)
 
 
 @contextmanager
@@ -54,7 +45,9 @@ def loading_faults(library: str, model: ModelRef) -> Iterator[None]:
     """
     try:
         yield
-    except _LOADING_FAULTS as error:
+    except LoupeError:
+        raise
+    except Exception as error:
         raise ModelError(f"{library} could not load {model}: {fault_of(error)}") from error
 
 
@@ -75,7 +68,11 @@ def torch_device(name: str) -> "torch.device":
 
 
 def folder_digest(folder: Path) -> str:
-    """SHA-256 over the lines that `sha256sum *.json *.safetensors` prints in `folder`.
+    """SHA-256 over the lines that `sha256sum` prints for all files in `folder`.
+
+    First those of `*.json` and `*.safetensors`, then those of all other files, also in subfolders:
+    vocabularies, templates of chats and others determine what a model answers, too. Hidden files
+    and folders are left out.
 
     Raises:
         ModelError: there are no weights in it, or a file cannot be read.
@@ -83,8 +80,12 @@ def folder_digest(folder: Path) -> str:
     weights = sorted(folder.glob("*.safetensors"))
     if not weights:
         raise ModelError(f"the folder {str(folder)!r} holds no weights (*.safetensors)")
-    files = [*sorted(folder.glob("*.json")), *weights]
-    lines = [f"{checkpoint_digest(file)}  {file.name}\n" for file in files]
+    names = [file.name for file in (*sorted(folder.glob("*.json")), *weights)]
+    for path in sorted(folder.rglob("*")):
+        name = path.relative_to(folder).as_posix()
+        if path.is_file() and name not in names and "/." not in f"/{name}":
+            names.append(name)
+    lines = [f"{checkpoint_digest(folder / name)}  {name}\n" for name in names]
     return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 

@@ -3,12 +3,14 @@
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import frontmatter
 import jinja2
 import jinja2.meta
+import jinja2.sandbox
 import yaml
+from jinja2 import nodes
 from pydantic import Field
 
 from schemas.base import Record, digest_of
@@ -17,11 +19,19 @@ from schemas.errors import ConfigurationError
 from schemas.validation import validated
 
 _FOLDER = Path(__file__).parent
-_TEMPLATES = jinja2.Environment(
+_TEMPLATES = jinja2.sandbox.ImmutableSandboxedEnvironment(
     undefined=jinja2.StrictUndefined,
-    autoescape=False,  # noqa: S701 prompts are plain text for a model, not HTML
+    autoescape=False,  # prompts are plain text for a model, not HTML
     keep_trailing_newline=False,
 )
+_ALLOWED: Final = (
+    *(nodes.Template, nodes.Output, nodes.TemplateData, nodes.Const, nodes.Name),
+    *(nodes.If, nodes.CondExpr, nodes.Compare, nodes.Operand, nodes.Not, nodes.And, nodes.Or),
+)
+"""What a prompt consists of: text, variables and conditions.
+
+Everything else, which could run for ever or read attributes of objects, is refused.
+"""
 
 
 class PromptHeader(Record):
@@ -114,9 +124,19 @@ def load_prompt(prompt_id: str, folder: Path = _FOLDER) -> Prompt:
 
 def _check_variables(path: Path, prompt: Prompt) -> None:
     try:
-        used = jinja2.meta.find_undeclared_variables(_TEMPLATES.parse(prompt.text))
+        template = _TEMPLATES.parse(prompt.text)
+        parts = [template, *template.find_all(nodes.Node)]
+        used = jinja2.meta.find_undeclared_variables(template)
     except jinja2.TemplateSyntaxError as error:
         raise ConfigurationError(f"{path.name}, line {error.lineno}: {error.message}") from error
+    except RecursionError as error:
+        raise ConfigurationError(f"{path.name}: expressions are nested too deeply") from error
+    for part in parts:
+        if not isinstance(part, _ALLOWED):
+            raise ConfigurationError(
+                f"{path.name}, line {part.lineno}: a prompt may contain text, {{{{ variables }}}} "
+                f"and {{% if %}}; got {type(part).__name__.lower()}"
+            )
     declared = set(prompt.variables)
     if undeclared := sorted(used - declared):
         raise ConfigurationError(f"{path.name} uses undeclared variables: {', '.join(undeclared)}")

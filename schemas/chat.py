@@ -1,5 +1,6 @@
 """Requests to chat models and their answers."""
 
+import re
 from typing import Annotated, Any, ClassVar
 
 from pydantic import AfterValidator, Field
@@ -27,6 +28,20 @@ RawText = Annotated[str, AfterValidator(_storable)]
 """A text by a server. NULs and lone surrogates, which databases cannot store, are escaped."""
 
 ServerAddress = Annotated[str, Field(pattern=r"^https?://")]
+_PRIVATE = re.compile(r"https://.+|http://(localhost|127(\.\d{1,3}){3}|\[::1\])(:\d+)?(/.*)?")
+
+
+def require_private(address: str, variable: str | None) -> None:
+    """Refuse to send a key over a network unencrypted.
+
+    Raises:
+        ValueError: `address` is plain HTTP to another machine, and a `variable` holds a key.
+    """
+    if variable is not None and not _PRIVATE.fullmatch(address):
+        raise ValueError(
+            f"the key in {variable} must not be sent unencrypted: base_url must begin with "
+            f"https://, or be of this machine (an ssh tunnel is); got {address}"
+        )
 
 
 class ModelRef(Record):

@@ -72,7 +72,7 @@ class TransformersEmbedder(TorchEmbedderSpec):
     ALIGN, AltCLIP, CLIP, SigLIP, SigLIP 2, and BLIP and BLIP-2 for image-text retrieval.
 
     `name` is a model of the hub at `revision`, or a folder whose files have the digest
-    `folder_sha256`: that of the lines which `sha256sum *.json *.safetensors` prints in it.
+    `folder_sha256`: that of the lines which `sha256sum` prints for its files (docs/embedders.md).
     `scoring` is for BLIP-2, whose images have many vectors: evaluations compare a text with their
     mean, or with the most similar one. `rerank` is for BLIP and BLIP-2: evaluations rerank this
     many of the first results of each query with the matching head.

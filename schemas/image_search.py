@@ -1,11 +1,11 @@
 """Searches for images: results of a service, and the services of a profile."""
 
-from typing import Annotated, Any, ClassVar, Literal, get_args
+from typing import Annotated, Any, ClassVar, Literal, Self, get_args
 
 from pydantic import Field, model_validator
 
 from schemas.base import Record, Sha256, canonical_json, digest_of
-from schemas.chat import ModelRef, NamedModel, RawText, ServerAddress
+from schemas.chat import ModelRef, NamedModel, RawText, ServerAddress, require_private
 from schemas.embedding import BuiltinStillsEmbedder, EmbeddingModelSpec
 from schemas.licences import PUBLIC_DOMAIN, one_of
 
@@ -246,6 +246,11 @@ class GoogleSearch(_ServiceBase):
     daily_budget: int | None = Field(default=100, ge=0)
     prices: SearchPrices | None = SearchPrices(per_thousand=5, free_per_day=100)
 
+    @model_validator(mode="after")
+    def _keep_the_key_private(self) -> Self:
+        require_private(self.base_url, self.api_key_variable)
+        return self
+
     @property
     def rights_filter(self) -> str:
         """The filter of the API: any of `rights`, and none of the other conditions.
@@ -303,6 +308,11 @@ class OpenverseSearch(_ServiceBase):
     longest_wait_seconds: float = Field(default=90.0, ge=0)
     daily_budget: int | None = Field(default=200, ge=0)
     prices: SearchPrices | None = SearchPrices(per_thousand=0)
+
+    @model_validator(mode="after")
+    def _keep_the_key_private(self) -> Self:
+        require_private(self.base_url, self.token_variable or self.client_secret_variable)
+        return self
 
     @property
     def is_registered(self) -> bool:

@@ -10,13 +10,14 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from schemas.base import IF_KNOWN, Record, sha256_of
-from schemas.chat import NamedModel, ServerAddress
+from schemas.chat import NamedModel, ServerAddress, require_private
 from schemas.embedding import BuiltinEmbedder, BuiltinStillsEmbedder, EmbedderSpec, PlainModelSpec
 from schemas.image_edit import BuiltinEditor, ImageEditorSpec
 from schemas.image_search import DownloadSettings, ImageSearchSpec
 from schemas.recos import ConfusionSettings, DiscriminabilitySettings
 from schemas.similarity import NearDuplicateSettings
 from schemas.tracking import FilterSettings, TrackingSettings
+from schemas.validation import refuse_code
 
 _LEAST_SPAN = 2.1  # ratio of the bounds, most pixels to fewest
 _FEWEST_PATCHES = 64  # of the largest image
@@ -293,6 +294,16 @@ class OpenAIChat(_SampledModel):
     launch: Launch | None = None
 
     @property
+    def may_use_proxy(self) -> bool:
+        """Whether a proxy of the environment may be used: without encryption it would see a key."""
+        return self.base_url.startswith("https://") or self.api_key_variable is None
+
+    @model_validator(mode="after")
+    def _keep_the_key_private(self) -> Self:
+        require_private(self.base_url, self.api_key_variable)
+        return self
+
+    @property
     def sent_sampling(self) -> dict[str, Any]:
         """Return the sampling parameters that are sent to the server, by their names here."""
         values = self.sampling.model_dump()
@@ -334,6 +345,12 @@ class VllmChat(_SampledModel):
     provider: Literal["vllm"]
     engine_arguments: dict[str, Any] = Field(default_factory=dict)
     gpu_memory_gib: float | None = Field(default=None, gt=0)
+
+    @field_validator("engine_arguments")
+    @classmethod
+    def _run_no_code(cls, arguments: dict[str, Any]) -> dict[str, Any]:
+        refuse_code(arguments)
+        return arguments
 
     @property
     def parameters(self) -> dict[str, Any]:

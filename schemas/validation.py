@@ -137,6 +137,29 @@ def packaged_toml(package: str, file: str) -> dict[str, Any]:
     return tomllib.loads(files(package).joinpath(file).read_text("utf-8"))
 
 
+_RUNS_CODE = re.compile(
+    r"trust_remote_code|code_revision|auto_map|_target_|custom_(code|pipeline|pipelines|generate)"
+    r"|logits_processors|inductor_passes|(kv|ec)_transfer_config|\w*_(cls|plugin|plugins|module_path)"
+)
+
+
+def refuse_code(values: object, place: str = "") -> None:
+    """Refuse settings of models that would run code which is not installed, at any depth.
+
+    Raises:
+        ValueError: there is one that is not false or empty; the message names it.
+    """
+    if isinstance(values, Mapping):
+        for key, value in values.items():
+            within = f"{place}.{key}" if place else str(key)
+            if value and _RUNS_CODE.fullmatch(str(key).lower().replace("-", "_")):
+                raise ValueError(f"{within} would run code that comes with a model; leave it out")
+            refuse_code(value, within)
+    elif isinstance(values, list | tuple):
+        for number, value in enumerate(values):
+            refuse_code(value, f"{place}.{number}")
+
+
 def at_home(path: str | Path) -> Path:
     """Return the path with `~` expanded to a home folder.
 

@@ -20,7 +20,7 @@ import httpx
 from db.blob_check import sampled_faults
 from db.blobs import BlobStore
 from db.store import Store, is_there
-from models.adapter import secret_in
+from models.adapter import may_read, secret_in
 from models.imported_rewrites import read_pairs_of
 from models.model_list import list_models, listed_model, listed_models
 from models.profiles.loader import load_profile
@@ -140,19 +140,43 @@ Besides, it needs the files and environment variables that its specification nam
 
 def check_models(profile: Profile) -> Iterator[Finding]:
     """Check for each model of the profile whether its requirements are met."""
+    return check_specs(specs_of(profile))
+
+
+def specs_of(profile: Profile) -> tuple[ModelSpec, ...]:
+    """Return the models and services of the profile."""
     captioning = profile.captioning
     contrast = profile.contrast
-    return check_specs(
-        (
-            *(*profile.rewrite.models, *profile.describe.models, captioning.model),
-            *((profile.judge.model,) if profile.judge is not None else ()),
-            *(contrast.strategist, contrast.refiner, contrast.editor),
-            *((contrast.search,) if contrast.search is not None else ()),
-            profile.tracking.detector,
-            *((profile.filter.pose_model,) if profile.filter.pose_model is not None else ()),
-            *(*profile.evaluation.embedders, captioning.embedder, contrast.embedder),
-        )
+    return (
+        *(*profile.rewrite.models, *profile.describe.models, captioning.model),
+        *((profile.judge.model,) if profile.judge is not None else ()),
+        *(contrast.strategist, contrast.refiner, contrast.editor),
+        *((contrast.search,) if contrast.search is not None else ()),
+        profile.tracking.detector,
+        *((profile.filter.pose_model,) if profile.filter.pose_model is not None else ()),
+        *(*profile.evaluation.embedders, captioning.embedder, contrast.embedder),
     )
+
+
+def keys_sent(specs: Iterable[ModelSpec]) -> list[str]:
+    """Return which environment variables are sent, and to which hosts, one sentence each."""
+    sent: dict[str, None] = {}
+    for spec in specs:
+        if isinstance(spec, OpenAIChat | GoogleSearch | OpenverseSearch):
+            host = urlsplit(spec.base_url).netloc.rpartition("@")[2]
+            for variable in filter(may_read, _variables_of(spec)):
+                sent[f"{variable} is sent to {host}"] = None
+    return list(sent)
+
+
+def _remedy_of(variable: str) -> str:
+    if may_read(variable):
+        return f"export {variable}=…"
+    return f"export LOUPE_WORKER_VARIABLES={variable}   # if its value is meant for that server"
+
+
+def _variables_of(spec: ModelSpec) -> list[str]:
+    return [value for name, value in spec if name.endswith("_variable") and value]
 
 
 def check_specs(specs: Iterable[ModelSpec]) -> Iterator[Finding]:
@@ -195,7 +219,13 @@ def _check_spec(spec: ModelSpec, listings: _Listings) -> Finding:
         if isinstance(spec, FairMOTDetector):
             remedy = "export LOUPE_PROFILE__TRACKING__DETECTOR__CHECKPOINT=/path/to/checkpoint.pth"
         return report(subject, f"{missing[0]} does not exist{needed}", remedy)
-    variables = [value for name, value in spec if name.endswith("_variable") and value]
+    variables = _variables_of(spec)
+    for variable in variables:
+        if os.environ.get(variable):
+            try:
+                secret_in(variable, "it takes a value")
+            except ConfigurationError as error:
+                return report(subject, f"{error}{needed}", _remedy_of(variable))
     if unset := [name for name in variables if not os.environ.get(name)]:
         detail = f"needs {' and '.join(unset)} in the environment{needed}"
         return report(subject, detail, f"export {unset[0]}=…")
@@ -242,7 +272,7 @@ def _check_server_of(subject: str, model: OpenAIChat, listings: _Listings) -> Fi
     try:
         key = secret_in(variable, "takes its API key") if variable else None
     except ConfigurationError as error:
-        return lacking(subject, str(error), f"export {variable}=…")
+        return lacking(subject, str(error), _remedy_of(str(variable)))
     if (model.base_url, variable) not in listings:
         try:
             listings[model.base_url, variable] = list_models(model, key)

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import httpx
 
+from models.adapter import may_read
 from models.profiles.loader import load_profile
 from models.profiles.settings import PREFIX, Settings
 from schemas.errors import ServiceError
@@ -186,7 +187,7 @@ def worker_variables(settings: Settings) -> dict[str, str]:
     Raises:
         ConfigurationError: the profile cannot be read.
     """
-    named = _named_variables(load_profile(settings.profile).model_dump())
+    named = filter(may_read, _named_variables(load_profile(settings.profile).model_dump()))
     listed = settings.worker_variables.replace(",", " ").split()
     wanted = [_MODEL_VARIABLES.pattern, *map(re.escape, (*named, *listed))]
     if settings.blobs_url.startswith("s3:"):

@@ -105,10 +105,12 @@ def run(
 
 def _check(flow: str, config: Path | None, profile: str | None) -> Answer:
     from flows.engine.pipeline import check_build, load_build
-    from services.diagnosis import Verdict
+    from services.diagnosis import Verdict, keys_sent
 
     own, pipeline, chosen = settings(), _pipeline(flow), chosen_profile(profile)
     build = load_build(config, pipeline.form) if config else pipeline.demonstrate(own.home)
+    for sentence in keys_sent(pipeline.models(build, chosen)):
+        note(sentence)
     findings = check_build(own, pipeline, build, chosen)
     failed = any(one.verdict is not Verdict.OK for one in findings)
     return Answer(findings, finding_lines(findings), failed)

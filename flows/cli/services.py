@@ -2,11 +2,13 @@
 
 import shlex
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from flows.cli.options import ProfileOption, settings
+from flows.cli.options import ProfileOption, chosen_profile, settings
 from flows.cli.output import Answer, Line, Table, note
+from schemas.errors import ConfigurationError
 from services.components import Component
 
 if TYPE_CHECKING:
@@ -153,8 +155,11 @@ def doctor(*, profile: ProfileOption = None) -> Answer:
 
     Prints how to fix each problem. Exit code 1 if a requirement of the profile is not met.
     """
-    from services.diagnosis import Verdict, diagnose
+    from services.diagnosis import Verdict, diagnose, keys_sent, specs_of
 
+    with suppress(ConfigurationError):  # a finding
+        for sentence in keys_sent(specs_of(chosen_profile(profile))):
+            note(sentence)
     findings = diagnose(settings(**({"profile": profile} if profile else {})))
     lacking = sum(finding.verdict is Verdict.LACKING for finding in findings)
     end = "The profile can run. It does not need the items marked –."

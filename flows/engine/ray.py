@@ -6,24 +6,29 @@ nothing about its chunk, which is processed elsewhere. The driver is this proces
 the store.
 """
 
+import atexit
 import os
 import pickle
 import queue
 import re
 import secrets
+import shutil
 import signal
 import subprocess
+import sys
+import tempfile
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import chdir, contextmanager
+from pathlib import Path
 from typing import Any, cast
 
 from db.blobs import BlobStore
 from db.entities import WorkResult
 from flows.engine.programs import Program
 from flows.engine.ray_actor import Actor, revision
-from models.profiles.settings import Settings
+from models.profiles.settings import Settings, make_home
 from schemas.errors import ConfigurationError, LoupeError, MissingExtraError, ServiceError
 from schemas.limited import LimitExceededError, unpacked_error
 from schemas.processes import PYTHON, processors
@@ -32,6 +37,10 @@ _START_SECONDS = 300.0  # for the first actor: a cluster may have to start a mac
 _CLOCK_PER_PROCESSOR_SECOND = 12  # a worker process is ended after ten times its expected duration
 _GRACE_SECONDS = 400.0  # a worker process may take 300 to start
 _MOST_LOSSES = 3
+_LONGEST_SOCKET = 103 if sys.platform == "darwin" else 107  # bytes of a path
+_SOCKET_BYTES = len(
+    "/ray-12345678/s/session_2026-01-01_00-00-00_000000_1234567/sockets/plasma_store.123"
+)
 
 
 class _Ray:
@@ -188,6 +197,7 @@ def open_ray(settings: Settings, program: Program[Any]) -> Iterator[_Ray]:
 def _connected(settings: Settings) -> Any:
     """Return Ray, connected to the cluster of the settings for the rest of this process."""
     address = settings.ray_address
+    make_home(settings.home)
     where = _existing(address) if address else _on_this_machine(settings)
     try:
         import ray
@@ -198,7 +208,8 @@ def _connected(settings: Settings) -> Any:
     if address:
         _refuse_open_cluster(address)
     try:
-        with _signals_kept():
+        # Ray lets its workers import from the folder in which it is started.
+        with _signals_kept(), chdir(settings.home):
             ray.init(**where, log_to_driver=False, logging_level="ERROR")
     except Exception as error:  # Ray also raises this
         name = f"the Ray cluster at {address}" if address else "Ray on this machine"
@@ -222,7 +233,20 @@ def _on_this_machine(settings: Settings) -> dict[str, Any]:
         "num_cpus": max(processors(), settings.engine_workers or 0),
         "include_dashboard": False,
         "_node_ip_address": "127.0.0.1",
+        "_temp_dir": str(_session_folder(settings.home) / "s"),  # Ray opens it to everybody
     }
+
+
+def _session_folder(home: Path) -> Path:
+    """Return a new folder in the home, which only this user can enter, for Ray's sockets and logs.
+
+    By default Ray takes `/tmp/ray`, which another user may have made. If the home's path is too
+    long for sockets, the folder is in `/tmp`. It is removed when this process ends.
+    """
+    is_short = len(os.fsencode(home)) + _SOCKET_BYTES <= _LONGEST_SOCKET
+    folder = Path(tempfile.mkdtemp(prefix="ray-", dir=home if is_short else "/tmp"))  # noqa: S108
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)  # after Ray, which registers later
+    return folder
 
 
 def _existing(address: str) -> dict[str, Any]:

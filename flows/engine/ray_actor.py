@@ -13,7 +13,7 @@ from pathlib import Path
 from schemas.limited import PackedError, packed_error, run_limited
 
 PACKAGES = (
-    *("annotate", "db", "flows", "models", "prompts"),
+    *("annotate", "checks", "db", "flows", "models", "prompts"),
     *("release", "retrieval", "schemas", "services", "sources"),
 )
 _DISTRIBUTION = "loupe-datasets"

@@ -1,13 +1,16 @@
 """Ray: clusters that are accepted, and ports that a local Ray listens on."""
 
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
 
 from flows.engine.programs import open_engine
+from flows.engine.ray import _session_folder
 from flows.engine.ray_actor import PACKAGES
 from models.profiles.settings import load_settings
 from schemas.errors import ConfigurationError
@@ -26,12 +29,18 @@ from models.profiles.settings import load_settings
 from tests.flows.test_programs import UpperCase
 
 before = signal.getsignal(signal.SIGTERM)
+os.chdir(sys.argv[2])
 settings = load_settings(home=Path(sys.argv[1]), engine="ray", engine_workers=1)
 store = open_context(settings).store
 with open_engine(settings, UpperCase(), 1, store) as engine:
     assert engine.threads == 2
     assert engine.work(()) == []
     assert signal.getsignal(signal.SIGTERM) is before
+    import ray
+    assert sys.argv[2] not in ray.get(ray.remote(lambda: sys.path).remote())
+    session = Path(ray._private.worker._global_node.get_session_dir_path())
+    assert session.parent.parent.parent == settings.home, session
+    assert session.parent.parent.stat().st_mode & 0o777 == 0o700
     for table in ("tcp", "tcp6"):
         for line in Path("/proc/net", table).read_text().splitlines()[1:]:
             fields = line.split()
@@ -60,14 +69,25 @@ def test_nodes_are_compared_by_all_packages_of_the_project() -> None:
     assert sorted(PACKAGES) == sorted(BUILT)
 
 
+def test_sockets_of_ray_fit_into_paths_of_any_home(tmp_path: Path) -> None:
+    long = tmp_path / ("long" * 20)
+    long.mkdir()
+    folder = _session_folder(long)
+    assert folder.parent == Path("/tmp")  # noqa: S108
+    assert folder.stat().st_mode & 0o777 == 0o700
+    folder.rmdir()
+
+
 @pytest.mark.slow
 def test_a_ray_started_by_a_run_listens_only_on_loopback(tmp_path: Path) -> None:
     """The machine has another address, which Ray would choose by default."""
     require("unshare", "ip")
     command = [*NAMESPACE, "sh", "-c", PRIVATE_NETWORK, "sh", sys.executable, "-c", LOCAL]
     environment = os.environ | {"HOME": str(tmp_path)}
+    foreign, short = tmp_path / "foreign", Path(tempfile.mkdtemp())
+    foreign.mkdir()
     done = subprocess.run(
-        [*command, tmp_path / "home"],
+        [*command, short / "home", foreign],
         cwd=ROOT,
         env=environment,
         capture_output=True,
@@ -75,6 +95,8 @@ def test_a_ray_started_by_a_run_listens_only_on_loopback(tmp_path: Path) -> None
         check=False,
     )
     assert done.returncode == 0, done.stderr
+    assert not list((short / "home").glob("ray-*"))
+    shutil.rmtree(short)
     listening = done.stdout.split()
     assert len(listening) >= 5
     assert set(listening) <= LOOPBACK

@@ -2,7 +2,9 @@ import json
 import logging
 import time
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from io import BytesIO
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -93,10 +95,10 @@ def test_requests_can_be_adapted_to_the_server(counting: CountingServer) -> None
 def test_a_key_can_be_sent_in_a_custom_header(
     counting: CountingServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("MY_MODEL_KEY", SECRET)
+    monkeypatch.setenv("MY_MODEL_API_KEY", SECRET)
     model = model_of(
         counting.base_url,
-        api_key_variable="MY_MODEL_KEY",
+        api_key_variable="MY_MODEL_API_KEY",
         api_key_header="api-key",
         structured="none",
     )
@@ -105,6 +107,34 @@ def test_a_key_can_be_sent_in_a_custom_header(
     assert headers["api-key"] == SECRET
     assert "Authorization" not in headers
     assert "response_format" not in body_of(counting)
+
+
+def test_a_redirect_takes_no_key_to_another_host(
+    counting: CountingServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = counting.base_url.replace("127.0.0.1", "localhost")
+
+    class Redirecting(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.send_response(307)
+            self.send_header("Location", f"{target}/chat/completions")
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            """Log nothing."""
+
+    monkeypatch.setenv("MY_MODEL_API_KEY", SECRET)
+    with ThreadingHTTPServer(("127.0.0.1", 0), Redirecting) as server:
+        Thread(target=server.serve_forever).start()
+        model = model_of(
+            f"http://127.0.0.1:{server.server_port}/v1",
+            api_key_variable="MY_MODEL_API_KEY",
+            api_key_header="api-key",
+        )
+        assert isinstance(ask(model), ChatFailure)
+        server.shutdown()
+    assert counting.ledger.seen == []
 
 
 def test_the_body_setting_cannot_replace_messages() -> None:
@@ -152,21 +182,21 @@ def test_a_missing_or_impossible_key_is_refused_without_showing_it(
         "…": "printable ASCII",
     }.items():
         with subtests.test(key=key):
-            monkeypatch.setenv("MY_MODEL_KEY", key)
+            monkeypatch.setenv("MY_MODEL_API_KEY", key)
             with pytest.raises(
-                ConfigurationError, match=f"MY_MODEL_KEY, which .*{fault}"
+                ConfigurationError, match=f"MY_MODEL_API_KEY, which .*{fault}"
             ) as raised:
-                model_of("http://127.0.0.1:1/v1", api_key_variable="MY_MODEL_KEY")
+                model_of("http://127.0.0.1:1/v1", api_key_variable="MY_MODEL_API_KEY")
             assert key == " " or key not in str(raised.value)
 
 
 def test_the_key_is_sent_and_not_logged(
     counting: CountingServer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setenv("MY_MODEL_KEY", f" {SECRET}\n")
+    monkeypatch.setenv("MY_MODEL_API_KEY", f" {SECRET}\n")
     counting.ledger.add_faults(Fault("status", status=500))
     with caplog.at_level(logging.DEBUG):
-        ask(model_of(counting.base_url, api_key_variable="MY_MODEL_KEY"))
+        ask(model_of(counting.base_url, api_key_variable="MY_MODEL_API_KEY"))
     assert counting.ledger.seen[0].headers["Authorization"] == f"Bearer {SECRET}"
     assert "chat/completions" in caplog.text
     assert SECRET not in caplog.text

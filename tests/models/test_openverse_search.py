@@ -24,7 +24,10 @@ from tests.servers.search_server import (
     search_server,
 )
 
-APPLICATION: dict[str, Any] = {"client_id_variable": "MY_ID", "client_secret_variable": "MY_SECRET"}
+APPLICATION: dict[str, Any] = {
+    "client_id_variable": "OPENVERSE_ID",
+    "client_secret_variable": "OPENVERSE_SECRET",
+}
 BURST = Reply(
     429,
     {"detail": "Request was throttled. Expected available in 3 seconds."},
@@ -39,9 +42,9 @@ DAY = Reply(
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[SearchServer]:
-    monkeypatch.setenv("MY_ID", CLIENT_ID)
-    monkeypatch.setenv("MY_SECRET", CLIENT_SECRET)
-    monkeypatch.setenv("MY_TOKEN", TOKEN)
+    monkeypatch.setenv("OPENVERSE_ID", CLIENT_ID)
+    monkeypatch.setenv("OPENVERSE_SECRET", CLIENT_SECRET)
+    monkeypatch.setenv("OPENVERSE_TOKEN", TOKEN)
     with search_server() as started:
         yield started
 
@@ -155,7 +158,7 @@ def test_a_configured_token_is_sent_and_proxies_in_the_environment_are_not_used(
 ) -> None:
     for name in ("http_proxy", "https_proxy", "all_proxy"):
         monkeypatch.setenv(name, f"http://127.0.0.1:{free_port()}")
-    answered(openverse(server, token_variable="MY_TOKEN").search("a cat", 50))
+    answered(openverse(server, token_variable="OPENVERSE_TOKEN").search("a cat", 50))
     assert [seen.path for seen in server.seen] == [OPENVERSE_PATH]
 
 
@@ -191,9 +194,9 @@ def test_a_token_is_renewed_before_it_expires(server: SearchServer) -> None:
 def test_wrong_credentials_are_misconfigured(
     server: SearchServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("MY_SECRET", "wrong")
-    monkeypatch.setenv("MY_TOKEN", "wrong")
-    for fields in (APPLICATION, {"token_variable": "MY_TOKEN"}):
+    monkeypatch.setenv("OPENVERSE_SECRET", "wrong")
+    monkeypatch.setenv("OPENVERSE_TOKEN", "wrong")
+    for fields in (APPLICATION, {"token_variable": "OPENVERSE_TOKEN"}):
         failure = failed(openverse(server, **fields).search("a cat", 5))
         assert (failure.reason, failure.requests) == ("misconfigured", 0)
     assert len(server.seen) == 2
@@ -203,8 +206,8 @@ def test_incomplete_credentials_are_refused(server: SearchServer) -> None:
     for name, variable in APPLICATION.items():
         with pytest.raises(ConfigurationError, match="or neither"):
             openverse(server, **{name: variable})
-    with pytest.raises(ConfigurationError, match="NOT_SET"):
-        openverse(server, token_variable="NOT_SET")
+    with pytest.raises(ConfigurationError, match="OPENVERSE_NOT_SET"):
+        openverse(server, token_variable="OPENVERSE_NOT_SET")
 
 
 def test_secrets_are_neither_in_logs_nor_in_failures(

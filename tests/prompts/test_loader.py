@@ -67,6 +67,27 @@ def test_an_error_names_the_file_and_the_fault(subtests: pytest.Subtests, tmp_pa
             assert "greet.md" in str(raised.value)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{{ cycler.__init__.__globals__.os.popen('touch x').read() }} {{ name }}",
+        "{{ name.__class__.__mro__[1].__subclasses__() }}",
+        "{{ name['format_map'] }}",
+        "{{ '%s' % name }}",
+        "{{ name * 10**9 }}",
+        "{{ name | attr('__class__') }}",
+        "{% for a in range(10**5) %}{% for b in range(10**5) %}{{ name }}{% endfor %}{% endfor %}",
+        "{% include 'rewrite_description.md' %}{{ name }}",
+        "{% set x = name %}{{ x }}",
+        "{% macro m() %}{{ m() }}{% endmacro %}{{ name }}",
+        f"{'{{' + 2000 * '('} name {2000 * ')' + '}}'}",
+    ],
+)
+def test_a_prompt_can_do_nothing_but_text(tmp_path: Path, text: str) -> None:
+    with pytest.raises(ConfigurationError, match=r"(a prompt may contain|too deeply)"):
+        prompt_of(tmp_path, HEADER + text)
+
+
 def test_a_prompt_that_is_not_utf_8_is_refused(tmp_path: Path) -> None:
     (tmp_path / "greet.md").write_bytes(b"\xff\xfe")
     with pytest.raises(ConfigurationError, match=r"greet\.md is not UTF-8"):

@@ -11,7 +11,15 @@ import pytest
 from models.profiles.loader import load_profile, validate_profile
 from models.profiles.settings import load_settings
 from schemas.profile import Profile, VllmChat
-from services.diagnosis import Finding, Verdict, check_models, diagnose, gpu_lack
+from services.diagnosis import (
+    Finding,
+    Verdict,
+    check_models,
+    diagnose,
+    gpu_lack,
+    keys_sent,
+    specs_of,
+)
 from services.process import free_port
 
 
@@ -95,26 +103,47 @@ def test_an_unreachable_model_server_is_reported_with_its_start_command() -> Non
 
 def test_an_unset_key_variable_is_reported(monkeypatch: pytest.MonkeyPatch, base_url: str) -> None:
     for value in ("", "…"):  # the remedy pasted as it is
-        monkeypatch.setenv("MODEL_KEY", value)
-        finding = check(provider="openai", base_url=base_url, api_key_variable="MODEL_KEY")
-        assert (finding.verdict, finding.remedy) == (Verdict.LACKING, "export MODEL_KEY=…")
+        monkeypatch.setenv("MODEL_API_KEY", value)
+        finding = check(provider="openai", base_url=base_url, api_key_variable="MODEL_API_KEY")
+        assert (finding.verdict, finding.remedy) == (Verdict.LACKING, "export MODEL_API_KEY=…")
 
 
 def test_a_refused_key_is_distinguished_from_an_accepted_one(
     monkeypatch: pytest.MonkeyPatch, base_url: str
 ) -> None:
-    monkeypatch.setenv("MODEL_KEY", "wrong")
-    refused = check(provider="openai", base_url=base_url, api_key_variable="MODEL_KEY")
+    monkeypatch.setenv("MODEL_API_KEY", "wrong")
+    refused = check(provider="openai", base_url=base_url, api_key_variable="MODEL_API_KEY")
     assert refused.verdict is Verdict.LACKING
     assert "status 401" in refused.detail
     assert "wrong" not in refused.model_dump_json()
-    monkeypatch.setenv("MODEL_KEY", ModelServer.key)
-    accepted = check(provider="openai", base_url=base_url, api_key_variable="MODEL_KEY")
+    monkeypatch.setenv("MODEL_API_KEY", ModelServer.key)
+    accepted = check(provider="openai", base_url=base_url, api_key_variable="MODEL_API_KEY")
     assert accepted.verdict is Verdict.OK
     page = check(
-        provider="openai", base_url=base_url.removesuffix("/v1"), api_key_variable="MODEL_KEY"
+        provider="openai", base_url=base_url.removesuffix("/v1"), api_key_variable="MODEL_API_KEY"
     )
     assert (page.verdict, "base_url" in page.remedy) == (Verdict.LACKING, True)
+
+
+def test_keys_are_named_with_the_hosts_that_get_them() -> None:
+    assert keys_sent(specs_of(load_profile("hosted"))) == [
+        "OPENAI_API_KEY is sent to api.openai.com"
+    ]
+
+
+def test_a_profile_cannot_read_other_variables(
+    monkeypatch: pytest.MonkeyPatch, base_url: str, subtests: pytest.Subtests
+) -> None:
+    for variable in ("AWS_SECRET_ACCESS_KEY", "HF_TOKEN", "LOUPE_SIGNING_KEY", "X_API_KEY_2"):
+        with subtests.test(variable=variable):
+            monkeypatch.setenv(variable, ModelServer.key)
+            model = {"provider": "openai", "base_url": base_url, "api_key_variable": variable}
+            monkeypatch.delenv("LOUPE_WORKER_VARIABLES", raising=False)
+            finding = check(**model)
+            assert finding.verdict is Verdict.LACKING
+            assert f"{variable}, which a profile may read only if" in finding.detail
+            monkeypatch.setenv("LOUPE_WORKER_VARIABLES", f"OTHER,{variable}")
+            assert check(**model).verdict is Verdict.OK
 
 
 def test_the_same_finding_on_models_that_differ_only_in_sampling_is_reported_once(

@@ -54,6 +54,28 @@ def test_the_hosted_profile_needs_only_one_key_and_one_address() -> None:
     assert "temperature" not in hosted_models[1].parameters
 
 
+def test_a_key_is_not_sent_unencrypted_to_another_machine(subtests: pytest.Subtests) -> None:
+    private = ("https://models.org/v1", "http://localhost:8000/v1", "http://[::1]/v1")
+    public = (
+        "http://models.org/v1",
+        "http://192.168.1.5:8000/v1",
+        "http://127.0.0.1.models.org/v1",
+        "http://localhost@models.org/v1",
+        "http://127.0.0.1:8000@models.org/v1",
+        "http://127.0.0.1\\@models.org/v1",
+        "http://0.0.0.0:8000/v1",
+    )
+    for address in (*private, *public):
+        with subtests.test(address=address):
+            variables = {"LOUPE_PROFILE__SERVER__BASE_URL": address}
+            if address in private:
+                load_profile("hosted", variables)
+                continue
+            with pytest.raises(ConfigurationError, match="must not be sent unencrypted") as raised:
+                load_profile("hosted", variables)
+            assert "OPENAI_API_KEY" in str(raised.value)
+
+
 def test_the_paper_profile_names_the_models_of_the_paper() -> None:
     names = [model.name for model in load_profile("paper", NOTHING).rewrite.models]
     assert names == ["Qwen/Qwen-14B-Chat", "meta-llama/Llama-2-70b-chat-hf"]
