@@ -26,7 +26,7 @@ setup: $(VENV)/.ready  ## Make the project's environment from requirements.lock
 $(VENV)/.ready: requirements.lock pyproject.toml | $(UV)
 	$(UV) venv --quiet --allow-existing --python '>=3.11,<3.13' $(VENV)
 	$(UV) pip sync --quiet --python $(BIN)/python --require-hashes requirements.lock
-	$(UV) pip install --quiet --python $(BIN)/python --no-deps --editable .
+	$(UV) pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
 	@touch $@
 
 .cache/uv/bin/uv:

@@ -24,6 +24,18 @@ SIGNATURE = "signature.json"
 _MAX_BYTES = 4096
 _HEX_KEY = re.compile(r"[0-9a-f]{64}")
 """The 32 bytes of an Ed25519 key in hex digits."""
+_WEAK_KEYS = frozenset(
+    {
+        "00" * 32,
+        "01" + "00" * 31,
+        "26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05",
+        "c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac037a",
+        "ec" + "ff" * 30 + "7f",
+        "ed" + "ff" * 30 + "7f",
+        "ee" + "ff" * 30 + "7f",
+    }
+)
+"""Points whose order divides 8, without the sign: anybody can make signatures that fit them."""
 
 
 class Signature(Record):
@@ -38,10 +50,12 @@ class Signature(Record):
     signature: str = Field(pattern=r"^[0-9a-f]{128}$")
 
     def is_right(self) -> bool:
-        """Whether the signature is valid for this release."""
+        """Whether the signature is valid for this release, by a key that others cannot imitate."""
         from cryptography.exceptions import InvalidSignature
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
+        if _is_weak(self.public_key):
+            return False
         key = Ed25519PublicKey.from_public_bytes(bytes.fromhex(self.public_key))
         try:
             key.verify(bytes.fromhex(self.signature), _signed_text(self.release))
@@ -187,7 +201,10 @@ def verify_signature(
             message = f"{SIGNATURE} is missing; expected one by the key {public_key}"
             findings.add("signature_missing", message, SIGNATURE)
         return
-    if not found.is_right():
+    if _is_weak(found.public_key):
+        message = f"{SIGNATURE} is by a key with which anybody can sign (of small order)"
+        findings.add("signature_by_weak_key", message, SIGNATURE)
+    elif not found.is_right():
         message = f"{SIGNATURE} is not a signature of {found.release} by the key {found.public_key}"
         findings.add("signature_wrong", message, SIGNATURE)
     if found.release != release_id:
@@ -200,3 +217,8 @@ def verify_signature(
 
 def _signed_text(release_id: str) -> bytes:
     return f"loupe release {release_id}".encode()
+
+
+def _is_weak(public_key: str) -> bool:
+    last = int(public_key[-2:], 16) & 0x7F
+    return f"{public_key[:-2]}{last:02x}" in _WEAK_KEYS

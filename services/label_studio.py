@@ -206,6 +206,8 @@ def personal_token(client: httpx.Client, email: str, password: SecretStr) -> Sec
     Label Studio allows one token per user and shows it in full only once, so an older one must be
     revoked first.
 
+    The SDK makes no such requests: it signs all with a token, and here there is only a session.
+
     Raises:
         ServiceError: Label Studio refuses the login.
     """

@@ -50,6 +50,13 @@ def run_python(code: str, *arguments: str) -> str:
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
 
 
+def test_the_build_backend_is_installed_by_its_hash() -> None:
+    locked = (ROOT / "requirements.lock").read_text(encoding="utf-8")
+    backends = [re.split("[<>=]", one)[0] for one in PROJECT["build-system"]["requires"]]
+    assert [name for name in backends if f"\n{name}==" not in locked] == []
+    assert "--no-build-isolation --editable" in (ROOT / "Makefile").read_text(encoding="utf-8")
+
+
 def test_import_contracts_hold() -> None:
     command = [str(Path(sys.executable).with_name("lint-imports")), "--config", "pyproject.toml"]
     found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)

@@ -19,6 +19,7 @@ from release.build import build_release
 from release.manifest import read_manifest
 from release.signing import (
     SIGNATURE,
+    Signature,
     Signer,
     public_key_called,
     read_signature,
@@ -100,6 +101,26 @@ def test_invalid_signatures_are_distinguished(copy: Path) -> None:
     for text in (b"", b"[]", b"{", b"\xff", b"x" * 10_000_000, signature.text() + b" "):
         (copy / SIGNATURE).write_bytes(text)
         assert faults(copy) == ["signature_unreadable"]
+
+
+WEAK = (
+    "00" * 32,
+    "01" + "00" * 31,
+    "26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05",
+    "c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac037a",
+    *(f"{first}{'ff' * 30}7f" for first in ("ec", "ed", "ee")),
+)
+
+
+@pytest.mark.parametrize("sign", [0, 0x80])
+@pytest.mark.parametrize("key", WEAK)
+def test_a_key_with_which_anybody_can_sign_is_refused(copy: Path, key: str, sign: int) -> None:
+    key = f"{key[:-2]}{int(key[-2:], 16) | sign:02x}"
+    fits_all = "01" + "00" * 63  # of any text, by the neutral element
+    forged = Signature(public_key=key, release=read_manifest(copy).id, signature=fits_all)
+    write_signature(copy, forged)
+    assert faults(copy) == faults(copy, key) == ["signature_by_weak_key"]
+    assert not forged.is_right()
 
 
 def test_public_keys_are_read_from_hex_digits_or_files(tmp_path: Path) -> None:

@@ -70,7 +70,7 @@ def _kept(environment: Path, kind: str, make: Callable[[Path], None]) -> Path:
 
 def _fingerprint(environment: Path, kind: str) -> str:
     ours = [DESK_SERVER / "loupe_desk" / "settings.py", Path(__file__)]
-    digest = hashlib.sha256((environment / ".installed-from").read_bytes())
+    digest = hashlib.sha256(environment.name.encode())  # it names the lock
     for file in ours:
         digest.update(file.read_bytes())
     digest.update(kind.encode())
