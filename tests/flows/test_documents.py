@@ -40,8 +40,6 @@ from tests.flows.conftest import COMMAND
 from tests.flows.worlds import own_environment, write_toml
 from tests.servers.processes import REPOSITORY
 
-pytestmark = pytest.mark.xdist_group("documents")
-
 SERVERS = "starts servers or needs them; see the tests marked prefect and label_studio"
 KEY = "needs a key or an account"
 GPU = "needs a GPU, weights or the network"
@@ -278,18 +276,21 @@ class Reader:
         return found
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if blocks_of(page, "sh")])
-def test_the_commands_of_a_page_run_in_order(
-    page: str,
-    folder: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+def test_the_commands_of_all_pages_run_in_order(
+    folder: Path, capsys: pytest.CaptureFixture[str], subtests: pytest.Subtests
 ) -> None:
-    reader = Reader(folder, monkeypatch, capsys)
+    """Pages use what earlier ones built, so that this is one test."""
+    for page in PAGES:
+        with subtests.test(page=page), pytest.MonkeyPatch.context() as patch:
+            follow_page(page, Reader(folder, patch, capsys))
+
+
+def follow_page(page: str, reader: Reader) -> None:
+    """Run the commands of a page that this machine can run."""
     if page == FIRST[0]:
         for block in blocks_of(page, "toml"):
             assert block.file == "my-photos.toml"
-            (folder / block.file).write_text(block.text)
+            (reader.folder / block.file).write_text(block.text)
     if page == "docs/releases.md":
         assert reader.loupe("run", "build-ufine3c", "--config", "ufine3c-own.toml") == 0
         assert reader.loupe("run", "build-ufine3c", "--config", "my-ufine3c.toml") == 0

@@ -54,6 +54,43 @@ def test_the_hosted_profile_needs_only_one_key_and_one_address() -> None:
     assert "temperature" not in hosted_models[1].parameters
 
 
+def test_another_name_of_the_server_inherits_neither_revision_nor_prices() -> None:
+    variables = {
+        "LOUPE_PROFILE__SERVER__BASE_URL": "https://other.example/v1",
+        "LOUPE_PROFILE__SERVER__NAME": "vendor/model",
+    }
+    profile = load_profile("hosted", variables)
+    contrast = profile.contrast
+    models = [*profile.rewrite.models, profile.captioning.model, contrast.strategist]
+    assert {(one.name, one.revision, one.prices) for one in models} == {
+        ("vendor/model", "unstated", None)
+    }
+    stated = {
+        **variables,
+        "LOUPE_PROFILE__SERVER__PRICES": '{"input_per_million": 1, "output_per_million": 2}',
+    }
+    (rewriter,) = load_profile("hosted", stated).rewrite.models
+    assert rewriter.prices is not None
+    assert rewriter.prices.input_per_million == 1
+
+
+def test_a_model_of_another_name_inherits_only_what_the_server_needs(tmp_path: Path) -> None:
+    path = tmp_path / "own.toml"
+    path.write_text(
+        'description = "two"\n[server]\nname = "a"\nrevision = "1"\n'
+        'prices = { input_per_million = 1, output_per_million = 2 }\nbase_url = "http://127.0.0.1:1/v1"\n'
+        '[[rewrite.models]]\nprovider = "openai"\n'
+        '[[rewrite.models]]\nprovider = "openai"\nname = "b"\nrevision = "2"\n'
+    )
+    first, second = load_profile(str(path), NOTHING).rewrite.models
+    assert (str(first.ref), str(second.ref)) == ("a@1", "b@2")
+    assert first.prices is not None
+    assert second.prices is None
+    path.write_text(path.read_text().replace('revision = "2"\n', ""))
+    with pytest.raises(ConfigurationError, match="revision is missing"):
+        load_profile(str(path), NOTHING)
+
+
 def test_the_paper_profile_names_the_models_of_the_paper() -> None:
     names = [model.name for model in load_profile("paper", NOTHING).rewrite.models]
     assert names == ["Qwen/Qwen-14B-Chat", "meta-llama/Llama-2-70b-chat-hf"]
