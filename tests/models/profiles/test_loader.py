@@ -1,8 +1,11 @@
 """Loading of profiles: shipped ones, those of users, overrides and errors."""
 
+import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from pydantic import BaseModel
 
 from models.profiles.loader import load_profile, profile_names
 from schemas.errors import ConfigurationError
@@ -89,6 +92,28 @@ def test_a_model_of_another_name_inherits_only_what_the_server_needs(tmp_path: P
     path.write_text(path.read_text().replace('revision = "2"\n', ""))
     with pytest.raises(ConfigurationError, match="revision is missing"):
         load_profile(str(path), NOTHING)
+
+
+def changed_keys(value: BaseModel, path: str = "") -> Iterator[str]:
+    """Yield the keys below `value`, models aside, that differ from their defaults."""
+    for name, field in type(value).model_fields.items():
+        own = getattr(value, name)
+        if isinstance(own, tuple) or hasattr(own, "provider"):
+            continue
+        if isinstance(own, BaseModel):
+            yield from changed_keys(own, f"{path}{name}.")
+        elif own != field.get_default(call_default_factory=True):
+            yield f"{path}{name}"
+
+
+def test_the_page_names_every_default_that_a_profile_changes() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "profiles.md").read_text(encoding="utf-8")
+    _, _, section = page.partition("### Defaults that a profile changes")
+    named = set(re.findall(r"`([a-z_]+(?:\.[a-z_]+)+)`", section.partition("## Write")[0]))
+    changed: set[str] = set()
+    for name in profile_names():
+        changed.update(changed_keys(load_profile(name, NOTHING)))
+    assert named == changed - {"name", "description"}
 
 
 def test_the_paper_profile_names_the_models_of_the_paper() -> None:
