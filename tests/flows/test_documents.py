@@ -82,7 +82,6 @@ NOT_RUN: dict[str, dict[str, str]] = {
     "docs/reproduction.md": {"loupe reproduce ufinebench": LONG},
     "docs/review.md": {
         "loupe up": SERVERS, "loupe annotator": SERVERS, "loupe queue push": SERVERS,
-        "loupe queue acceptance": "needs decisions of people; see test_lead_commands.py",
         "loupe queue gold": "needs decisions of people; see test_gold_commands.py",
         "loupe quality": "needs decisions of people; see test_quality_commands.py",
     },

@@ -176,7 +176,9 @@ def test_a_missing_profile_is_named_with_the_existing_ones(tmp_path: Path) -> No
     with pytest.raises(ConfigurationError, match=r"no profile '.*none\.toml'"):
         load_profile(str(tmp_path / "none.toml"), NOTHING)
     (tmp_path / "folder.toml").mkdir()
-    with pytest.raises(ConfigurationError, match=r"folder\.toml' cannot be read: it is a directory"):
+    with pytest.raises(
+        ConfigurationError, match=r"folder\.toml' cannot be read: it is a directory"
+    ):
         load_profile(str(tmp_path / "folder.toml"), NOTHING)
 
 
