@@ -132,10 +132,14 @@ def optional_text(fields: Mapping[str, Any], key: str, options: ReadOptions) -> 
 def source_page(fields: Mapping[str, Any], options: ReadOptions) -> str | None:
     """Return the web address in `source_url`; None if it is missing.
 
+    A release states `folder:…` for an image that was found in a folder, which has no address.
+
     Raises:
         FieldError: it is not a web address.
     """
     text = optional_text(fields, "source_url", options)
+    if text is not None and text.startswith("folder:"):
+        return None
     if text is not None and (" " in text or not text.startswith(("http://", "https://"))):
         detail = f"source_url is no address of the web: got {shown(text)}, wanted https://…"
         raise FieldError("source_url", "not_an_address", detail)

@@ -12,7 +12,7 @@ from flows.cli.output import Answer, Figure, Line, Table, err
 from schemas.taxonomy import DifferenceType
 
 if TYPE_CHECKING:
-    from flows.evaluation.leaderboard import Board, Leaderboard
+    from flows.evaluation.leaderboard import Board, GroupTable, Leaderboard
 
 
 def train(
@@ -113,7 +113,28 @@ def board_lines(board: "Leaderboard") -> Iterator[Line]:
         title = f"{name}: {one.direction}, {one.queries:,} queries, gallery of {one.gallery:,}"
         first, *rest = map(column_title, one.metrics)
         yield Table(title, ["model", first, "95 %", *rest], _board_rows(one))
+    for table in board.tables:
+        if table.dimension in _PRINTED:
+            yield _group_table(table)
     yield from board.notes
+
+
+_PRINTED = ("task", "difference")
+"""Groups of queries whose scores are printed; the page has the others as well."""
+
+
+def _group_table(table: "GroupTable") -> Table:
+    """Return the scores of the groups of a dimension, one row a group."""
+    from flows.evaluation.leaderboard import column_title, score_text
+
+    title = f"{column_title(table.metric)} by {table.dimension}, {table.direction}"
+    columns = [table.dimension, table.counted, *(row.name for row in table.rows)]
+    rows = []
+    for place, (group, queries) in enumerate(table.groups.items()):
+        cells = [row.cells[place] for row in table.rows]
+        scores = [cell.scores.get(table.metric) if cell else None for cell in cells]
+        rows.append([group, queries, *(Figure(score_text(one, table.metric)) for one in scores)])
+    return Table(title, columns, rows)
 
 
 def _board_rows(one: "Board") -> Iterator[list[object]]:

@@ -150,6 +150,15 @@ def _undue_credits(spec: SourceSpec | VideoSourceSpec, terms: SourceTerms) -> di
     return {"citation": "", "homepage": None}
 
 
+def imported_licence(store: Store, name: str) -> str | None:
+    """Return the present licence of the source of that name; None if it was not imported."""
+    licence = None
+    for entity in find(store, name, Source.kind, states=LIVE):
+        corrected = corrections_of(store, [entity.id]).get(entity.id)
+        licence = (corrected[1] if corrected else entity.record(Source)).terms.licence
+    return licence
+
+
 def _imported(store: Store, spec: SourceSpec | VideoSourceSpec) -> list[StoredEntity]:
     """Return the annotation files that were imported under the name of a source."""
     return list(find(store, spec.name, Source.kind, states=LIVE))

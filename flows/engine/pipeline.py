@@ -34,7 +34,12 @@ from db.reviews import active_annotators
 from db.store import Store, is_there
 from flows.engine.context import BuildReport, BuildT, PipelineStep, RunContext, RunT
 from flows.engine.desks import desks_in_use, images_url
-from flows.engine.importing import correct_terms, read_options, refusal_of_terms
+from flows.engine.importing import (
+    correct_terms,
+    imported_licence,
+    read_options,
+    refusal_of_terms,
+)
 from flows.engine.ledger import require_prices
 from flows.engine.releasing import release, release_signer
 from flows.engine.software import code_revision
@@ -136,7 +141,8 @@ def _check_source(settings: Settings, source: SourceSpec | VideoSourceSpec) -> I
         except LoupeError as error:
             yield lacking(subject, str(error), "see docs/build-files.md#formats")
             return
-        name, licence = importer.format, licence or importer.licence
+        licence = licence or _stored_licence(settings, source.name) or importer.licence
+        name = importer.format
         missing = [path for path in (source.annotations, source.images) if not path.exists()]
         if missing:
             yield lacking(subject, f"there is no {missing[0]}", f"ls {missing[0].parent}")
@@ -161,6 +167,14 @@ def _check_source(settings: Settings, source: SourceSpec | VideoSourceSpec) -> I
         yield lacking(subject, refusal, "set licence or permitted_by in the build file")
     else:
         yield Finding(subject=subject, verdict=Verdict.OK, detail=f"terms: {licence}")
+
+
+def _stored_licence(settings: Settings, name: str) -> str | None:
+    """Return the present licence of a source that was imported before; None if it was not."""
+    if not is_there(settings.database_url):
+        return None
+    with closing(Store.open(settings.database_url)) as store:
+        return imported_licence(store, name)
 
 
 def _check_videos(subject: str, source: VideoSourceSpec) -> Iterator[Finding]:

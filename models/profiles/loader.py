@@ -41,8 +41,14 @@ def load_profile(name_or_path: str, environment: Mapping[str, str] = os.environ)
         )
     values = read_toml(path, f"profile {name_or_path!r}")
     values.setdefault("name", path.stem)
+    stated = values.get("server", {})
+    stated = dict(stated) if isinstance(stated, dict) else {}
     _apply_overrides(values, environment)
-    _complete_servers(values, values.pop("server", {}))
+    server = values.pop("server", {})
+    if isinstance(server, dict) and stated.get("name", server.get("name")) != server.get("name"):
+        server = _renamed(server, stated)
+        _ask_only_server(values)
+    _complete_servers(values, server)
     return validate_profile(values)
 
 
@@ -68,8 +74,47 @@ def _apply_overrides(values: dict[str, Any], environment: Mapping[str, str]) -> 
         target[last] = _as_json(text)
 
 
+_OF_A_NAME = ("revision", "prices")
+"""Keys that belong to the model of a name, so that no other name inherits them."""
+_UNSTATED = "unstated"
+
+
+def _renamed(server: Mapping[str, Any], stated: Mapping[str, Any]) -> dict[str, Any]:
+    """Return `[server]`, whose name a variable has changed, without what the old name had."""
+    kept = {
+        key: value
+        for key, value in server.items()
+        if key not in _OF_A_NAME or value != stated.get(key)
+    }
+    return {"revision": _UNSTATED, **kept}
+
+
+def _ask_only_server(values: Any) -> None:
+    """Let all models of `[server]` be the one that a variable names; equal ones are left out."""
+    if isinstance(values, list):
+        shared = [one for one in values if _uses_server(one)]
+        for number, one in enumerate(shared):
+            if number and one in values:
+                values.remove(one)
+    children = values.values() if isinstance(values, dict) else values
+    if _uses_server(values):
+        for key in ("name", *_OF_A_NAME):
+            values.pop(key, None)
+    for one in children if isinstance(values, dict | list) else ():
+        _ask_only_server(one)
+
+
+def _uses_server(values: Any) -> bool:
+    """Tell whether `values` are those of a model whose address is that of `[server]`."""
+    is_server = isinstance(values, dict) and values.get("provider") == "openai"
+    return is_server and "base_url" not in values
+
+
 def _complete_servers(values: Any, shared: Any) -> None:
-    """Complete models behind a server with missing values from the table `[server]`."""
+    """Complete models behind a server with missing values from the table `[server]`.
+
+    A model of another name does not inherit revision and prices.
+    """
     if not isinstance(shared, dict):
         raise ConfigurationError(f"server must be a table; got {shared!r}")
     if isinstance(values, list):
@@ -77,7 +122,9 @@ def _complete_servers(values: Any, shared: Any) -> None:
             _complete_servers(one, shared)
     elif isinstance(values, dict):
         if values.get("provider") == "openai":
-            values |= {key: value for key, value in shared.items() if key not in values}
+            is_other = values.get("name", shared.get("name")) != shared.get("name")
+            left_out = {*values, *(_OF_A_NAME if is_other else ())}
+            values |= {key: value for key, value in shared.items() if key not in left_out}
         for one in values.values():
             _complete_servers(one, shared)
 

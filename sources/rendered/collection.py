@@ -157,19 +157,21 @@ class CollectionEntry(Record):
 
 def write_rendered_collection(
     folder: Path,
-    task: RetrievalTask,
+    task: RetrievalTask | str,
     seed: int,
     count: int,
     options: RenderOptions | None = None,
 ) -> Path:
     """Draw `count` images for `task` into `folder`; return the path of their `truths.jsonl`.
 
-    A complete collection is not drawn again. `truths.jsonl` is written after all images.
+    `task` may be given by its name, such as `"code reasoning"`. A complete collection is not drawn
+    again. `truths.jsonl` is written after all images.
 
     Raises:
         UsageError: the folder has another collection; or as `render_tasks`.
         ConfigurationError: a font is missing.
     """
+    task = RetrievalTask(task)
     images, truths = render_tasks(task, seed, count, options), folder / TRUTHS_FILE
     if truths.exists():
         found = list(read_rendered_collection(folder))

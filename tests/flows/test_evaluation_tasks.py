@@ -147,6 +147,8 @@ def test_the_commands_state_which_direction_is_not_scored(
     assert done.exit_code == 0
     message = "Image to text is not scored: 36 of the 84 images"
     assert message in done.out
+    assert "R@1 by task, text-to-image" in done.out
+    assert "numerical calculation" in done.out
     output = loupe("leaderboard", folders["v2"], "--out", tmp_path / "board").out
     assert message in output
     assert message in (tmp_path / "board" / "leaderboard.html").read_text("utf-8")

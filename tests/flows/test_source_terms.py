@@ -58,6 +58,7 @@ class Builder:
             "licence": licence,
             **terms,
         }
+        source = {key: value for key, value in source.items() if value}
         build = {"dataset": "tiny", "version": version, "gate": "auto", "identities_per_source": 2}
         write_toml(self._file, {**build, "sources": [source]})
         return self._loupe("run", "build-ufine3c", "--config", self._file, "--in-process", "--json")
@@ -104,6 +105,14 @@ def test_a_changed_build_file_corrects_the_terms_of_later_releases_only(
     built_before = build("0.1.0", "CC0-1.0").json
     assert built_before["release_id"] == read_manifest(first).id
     assert "under earlier terms of people" in built_before["warnings"][0]
+
+
+def test_terms_that_the_build_file_omits_do_not_change(build: Builder) -> None:
+    build("0.1.0", "CC-BY-4.0", citation="The authors, 2026")
+    again = build("0.2.0", "", correction="")
+    assert again.exit_code == 0, again.err
+    (source,) = read_manifest(Path(again.json["release"])).sources
+    assert (source.licence, source.citation) == ("CC-BY-4.0", "The authors, 2026")
 
 
 def test_verify_detects_outdated_terms_in_a_release(build: Builder, loupe: Loupe) -> None:

@@ -89,6 +89,9 @@ def test_additional_fields_of_releases_are_read(tmp_path: Path) -> None:
     assert contrast.attribution == Attribution(
         licence="CC BY 4.0", creator="Ada", source_url="https://example.org/1"
     )
+    found = {**more, "source_url": "folder:pictures/a.jpg"}  # as a release states it
+    _, again = rows(read(tmp_path / "t", ANCHOR, {**CONTRAST, **found}))
+    assert again.attribution == Attribution(licence="CC BY 4.0", creator="Ada")
     difference = contrast.contrast
     assert difference is not None
     assert (difference.detail, difference.plan, difference.method) == (

@@ -1,8 +1,11 @@
 """Loading of profiles: shipped ones, those of users, overrides and errors."""
 
+import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from pydantic import BaseModel
 
 from models.profiles.loader import load_profile, profile_names
 from schemas.errors import ConfigurationError
@@ -76,6 +79,65 @@ def test_a_key_is_not_sent_unencrypted_to_another_machine(subtests: pytest.Subte
             assert "OPENAI_API_KEY" in str(raised.value)
 
 
+def test_another_name_of_the_server_inherits_neither_revision_nor_prices() -> None:
+    variables = {
+        "LOUPE_PROFILE__SERVER__BASE_URL": "https://other.example/v1",
+        "LOUPE_PROFILE__SERVER__NAME": "vendor/model",
+    }
+    profile = load_profile("hosted", variables)
+    contrast = profile.contrast
+    models = [*profile.rewrite.models, profile.captioning.model, contrast.strategist]
+    assert {(one.name, one.revision, one.prices) for one in models} == {
+        ("vendor/model", "unstated", None)
+    }
+    stated = {
+        **variables,
+        "LOUPE_PROFILE__SERVER__PRICES": '{"input_per_million": 1, "output_per_million": 2}',
+    }
+    (rewriter,) = load_profile("hosted", stated).rewrite.models
+    assert rewriter.prices is not None
+    assert rewriter.prices.input_per_million == 1
+
+
+def test_a_model_of_another_name_inherits_only_what_the_server_needs(tmp_path: Path) -> None:
+    path = tmp_path / "own.toml"
+    path.write_text(
+        'description = "two"\n[server]\nname = "a"\nrevision = "1"\n'
+        'prices = { input_per_million = 1, output_per_million = 2 }\nbase_url = "http://127.0.0.1:1/v1"\n'
+        '[[rewrite.models]]\nprovider = "openai"\n'
+        '[[rewrite.models]]\nprovider = "openai"\nname = "b"\nrevision = "2"\n'
+    )
+    first, second = load_profile(str(path), NOTHING).rewrite.models
+    assert (str(first.ref), str(second.ref)) == ("a@1", "b@2")
+    assert first.prices is not None
+    assert second.prices is None
+    path.write_text(path.read_text().replace('revision = "2"\n', ""))
+    with pytest.raises(ConfigurationError, match="revision is missing"):
+        load_profile(str(path), NOTHING)
+
+
+def changed_keys(value: BaseModel, path: str = "") -> Iterator[str]:
+    """Yield the keys below `value`, models aside, that differ from their defaults."""
+    for name, field in type(value).model_fields.items():
+        own = getattr(value, name)
+        if isinstance(own, tuple) or hasattr(own, "provider"):
+            continue
+        if isinstance(own, BaseModel):
+            yield from changed_keys(own, f"{path}{name}.")
+        elif own != field.get_default(call_default_factory=True):
+            yield f"{path}{name}"
+
+
+def test_the_page_names_every_default_that_a_profile_changes() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "profiles.md").read_text(encoding="utf-8")
+    _, _, section = page.partition("### Defaults that a profile changes")
+    named = set(re.findall(r"`([a-z_]+(?:\.[a-z_]+)+)`", section.partition("## Write")[0]))
+    changed: set[str] = set()
+    for name in profile_names():
+        changed.update(changed_keys(load_profile(name, NOTHING)))
+    assert named == changed - {"name", "description"}
+
+
 def test_the_paper_profile_names_the_models_of_the_paper() -> None:
     names = [model.name for model in load_profile("paper", NOTHING).rewrite.models]
     assert names == ["Qwen/Qwen-14B-Chat", "meta-llama/Llama-2-70b-chat-hf"]
@@ -136,7 +198,9 @@ def test_a_missing_profile_is_named_with_the_existing_ones(tmp_path: Path) -> No
     with pytest.raises(ConfigurationError, match=r"no profile '.*none\.toml'"):
         load_profile(str(tmp_path / "none.toml"), NOTHING)
     (tmp_path / "folder.toml").mkdir()
-    with pytest.raises(ConfigurationError, match=r"folder\.toml' cannot be read: Is a directory"):
+    with pytest.raises(
+        ConfigurationError, match=r"folder\.toml' cannot be read: it is a directory"
+    ):
         load_profile(str(tmp_path / "folder.toml"), NOTHING)
 
 
