@@ -11,6 +11,7 @@ from rapidfuzz import fuzz
 
 from checks.defects import text_defect
 from checks.form import Form
+from checks.language import ENGLISH
 from checks.support import length_share, unsupported_parts
 from db.decisions import decided_by_people
 from db.entities import (
@@ -87,7 +88,10 @@ def check_faithfulness(
     defect = _find_defect(pair, settings)
     if defect is not None:
         return _rejected(*defect, pair)
-    source, rewrite = parse_description(pair.source), parse_description(pair.rewrite)
+    is_read = settings.language == ENGLISH  # people are read in English; others by support alone
+    source, rewrite = (
+        parse_description(text if is_read else "") for text in (pair.source, pair.rewrite)
+    )
     count = len(source.facts())
     says_nothing = count >= _ENOUGH_FACTS and not rewrite.states_anything()
     if says_nothing and _share_few_words(pair):

@@ -1,0 +1,62 @@
+"""Each part of a rewrite is supported by its source, in any domain, and forms on top of it."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from checks.support import length_share, unsupported_parts
+from flows.ufine3c.faithfulness import check_written
+from schemas.faithfulness import FaithfulnessReport, RewritePair
+from schemas.profile import FaithfulnessSettings
+from tests.checks.forms import Described, described
+
+TEXT_FORMS = Path("../shared/cases/text-forms.jsonl")
+ADDED = {
+    "en": (
+        "They look sad and tired.",
+        "The overall impression is one of confidence.",
+        "Once upon a time, there lived a king.",
+        "Here is the rewritten version.",
+        "All facts were kept.",
+        "This description has 32 words.",
+        "Content warning follows.",
+    ),
+    "de": ("Alle wirken traurig und müde.", "Es war einmal ein König."),
+    "zh": ("整体印象令人愉悦。",),
+}
+
+
+def verdict(source: str, text: str, language: str) -> str:
+    settings = FaithfulnessSettings(language=language)
+    found = check_written(RewritePair(source=source, rewrite=text), settings, 2000)
+    return found.verdict if isinstance(found, FaithfulnessReport) else found.reason
+
+
+@pytest.mark.parametrize("one", described(), ids=lambda one: str(one.domain))
+def test_a_sentence_without_a_word_of_its_source_is_suspect(one: Described) -> None:
+    for good in one.good:
+        assert verdict(one.source, good, one.language) == "faithful", good
+        assert length_share(one.source, good, one.language) > 0.8
+        space = "" if one.language == "zh" else " "
+        for added in ADDED[one.language]:
+            text = f"{good}{space}{added}"
+            [*_, last] = unsupported_parts(one.source, text, one.language)
+            assert added.startswith(last.text[:9]) or last.text in added
+            assert verdict(one.source, text, one.language) == "suspect", text
+
+
+def test_a_rewrite_far_shorter_than_its_source_is_suspect() -> None:
+    one = described()[0]
+    assert verdict(one.source, "A red bus waits at a crossing.", "en") == "suspect"
+
+
+@pytest.mark.skipif(not TEXT_FORMS.exists(), reason="../shared/cases/text-forms.jsonl is not here")
+def test_only_good_texts_of_the_shared_forms_are_faithful() -> None:
+    rows = [json.loads(line) for line in TEXT_FORMS.read_text("utf-8").splitlines()]
+    wrong = [
+        (row["kind"], row["rewrite"])
+        for row in rows
+        if (verdict(row["source"], row["rewrite"], "en") == "faithful") != (row["kind"] == "good")
+    ]
+    assert wrong == []
