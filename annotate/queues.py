@@ -377,6 +377,17 @@ def latest_flags(store: Store, entity_ids: list[str]) -> dict[str, tuple[str, ..
     return {entity_id: check.record(CaptionCheck).warnings for entity_id, check in newest.items()}
 
 
+def flag_reasons(store: Store, dataset: str) -> dict[str, set[str]]:
+    """Return the reasons for which checks flagged captions of sources, by caption."""
+    reasons_of: dict[str, set[str]] = {}
+    for page in pages(find(store, dataset, CaptionCheck.kind), _PAGE):
+        checks = {one.id: one.record(CaptionCheck).reasons for one in page}
+        flagging = [id_ for id_, reasons in checks.items() if reasons]
+        for id_, (caption,) in parents_of(store, flagging, Role.EXAMINES).items():
+            reasons_of.setdefault(caption, set()).update(checks[id_])
+    return reasons_of
+
+
 def newest_reports(store: Store, entity_ids: list[str]) -> dict[str, FaithfulnessReport]:
     """Return the report of the last check of each checked entity."""
     newest = newest_children(store, entity_ids, Role.CHECKS)

@@ -43,7 +43,9 @@ class SourceSpec(Record):
     `identities` and `images_per_identity` override those of the build; licence and citation
     override those of the format. For a source that is imported already they correct the terms, with
     the reason in `correction`, if given. `permitted_by` explains why free-text terms, which are not
-    a licence that a program can check, permit the release; it is part of the release.
+    a licence that a program can check, permit the release; it is part of the release. Images with a
+    side below `least_side_px`, or with one side more than `greatest_aspect` times the other, are
+    quarantined.
     """
 
     name: DatasetName
@@ -52,6 +54,8 @@ class SourceSpec(Record):
     images: PlacedPath
     split: Split = "test"
     granularity: Granularity | None = None
+    least_side_px: int = Field(default=8, gt=0)
+    greatest_aspect: float = Field(default=20, ge=1, allow_inf_nan=False)
     identities: int | None = Field(default=None, gt=0)
     images_per_identity: int | None = Field(default=None, gt=0)
     licence: str | None = None

@@ -21,7 +21,11 @@ class Granularity(StrEnum):
 
 
 class Source(EntityRecord, kind="source"):
-    """An imported collection: one annotation file in a known format, with its terms."""
+    """An imported collection: one annotation file in a known format, with its terms.
+
+    `least_side_px` and `greatest_aspect` are the limits that its images had to keep; None for
+    sources that are no annotation files.
+    """
 
     name: str
     format: str
@@ -31,6 +35,8 @@ class Source(EntityRecord, kind="source"):
     citation: str
     homepage: str | None = None
     granularity: Granularity | None = None
+    least_side_px: int | None = IF_KNOWN
+    greatest_aspect: float | None = IF_KNOWN
 
     @property
     def terms(self) -> "SourceTerms":

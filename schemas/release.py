@@ -228,6 +228,8 @@ class ReleasedSource(Record):
     citation: str
     homepage: str | None
     granularity: Granularity | None
+    least_side_px: int | None = IF_KNOWN
+    greatest_aspect: float | None = IF_KNOWN
     correction: ReleasedCorrection | None = IF_KNOWN
 
     @property

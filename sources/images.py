@@ -219,10 +219,16 @@ _WINDOWS_DRIVE = re.compile(r"[A-Za-z]:")
 
 
 class ImageLimits(Record):
-    """The maximum size of an image: as a file, and in pixels by its header."""
+    """The maximum size of an image (as a file, and in pixels by its header), and its least shape.
+
+    `least_side_px` is the least width and height, `greatest_aspect` the longer side divided by the
+    shorter one.
+    """
 
     max_bytes: int = Field(default=100 * 1024 * 1024, gt=0)
     max_pixels: int = Field(default=50_000_000, gt=0)
+    least_side_px: int = Field(default=1, gt=0)
+    greatest_aspect: float | None = Field(default=None, ge=1)
 
 
 class InspectedImage(Record):
@@ -278,7 +284,9 @@ def inspect_image(
     limits = limits or ImageLimits()
     try:
         data = _read_inside(image_root, file_path, limits.max_bytes)
-        return _inspected(file_path, data, limits.max_pixels)
+        image = _inspected(file_path, data, limits.max_pixels)
+        _refuse_shape(image, limits)
+        return image  # noqa: TRY300 - the refusals of all steps are handled alike
     except ImageRefusedError as refusal:
         detail = f"image {file_path!r} {refusal.what}"
         return ImageProblem(file_path=storable(file_path), reason=refusal.reason, detail=detail)
@@ -373,6 +381,19 @@ def _inspected(file_path: str, data: bytes, max_pixels: int) -> InspectedImage:
         width_px=size[0],
         height_px=size[1],
     )
+
+
+def _refuse_shape(image: InspectedImage, limits: ImageLimits) -> None:
+    short, long = sorted((image.width_px, image.height_px))
+    shape = f"has {image.width_px:,} × {image.height_px:,} pixels"
+    if short < limits.least_side_px:
+        what = f"{shape}, wanted at least {limits.least_side_px:,} each way"
+        raise ImageRefusedError("too_small", what)
+    if limits.greatest_aspect and long > limits.greatest_aspect * short:
+        what = (
+            f"{shape}, wanted a longer side of at most {limits.greatest_aspect:g} times the other"
+        )
+        raise ImageRefusedError("extreme_aspect", what)
 
 
 def _upright(data: bytes, max_pixels: int) -> tuple[bytes | None, str, tuple[int, int]]:

@@ -249,9 +249,11 @@ def open_source(context: RunContext, spec: SourceSpec) -> "OpenSource":
             f"source {spec.name}: the authors of {importer.format} are not cited, because its name "
             f"or its licence is another; if it is their collection, state its citation"
         )
+    shape = {"least_side_px": spec.least_side_px, "greatest_aspect": spec.greatest_aspect}
+    described = described.model_copy(update=shape)
     entity, source = register_source(context, described, spec)
     tombstones = Tombstones(context.store)
-    return OpenSource(context, spec, importer, source, entity, tombstones, ImageLimits())
+    return OpenSource(context, spec, importer, source, entity, tombstones, ImageLimits(**shape))
 
 
 def read_options(spec: SourceSpec) -> ReadOptions:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from annotate.agreement import Estimate, agreement
 from annotate.audits import choice_results
-from annotate.queues import Queue, load_queues, newest_reports
+from annotate.queues import Queue, flag_reasons, load_queues, newest_reports
 from annotate.statistics import shared_answers
 from db.blobs import BlobStore
 from db.decisions import decided_by_people
@@ -283,11 +283,7 @@ def _gate_statistics(store: Store, dataset: str) -> tuple[GateStatistics, ...]:
 
 def _originals_statistics(store: Store, dataset: str) -> tuple[OriginalsStatistics, ...]:
     """Count the captions of sources that a check flagged, by reason, and those left out."""
-    reasons_of: dict[str, tuple[str, ...]] = {}
-    for page in pages(find(store, dataset, CaptionCheck.kind)):
-        reasons = {one.id: one.record(CaptionCheck).reasons for one in page}
-        examined = parents_of(store, [id_ for id_ in reasons if reasons[id_]], Role.EXAMINES)
-        reasons_of |= {caption: reasons[id_] for id_, (caption,) in examined.items()}
+    reasons_of = flag_reasons(store, dataset)
     flagged, left_out = Counter[str](), Counter[str]()
     for id_, caption in fetch(store, reasons_of).items():
         flagged.update(reasons_of[id_])

@@ -2,14 +2,24 @@
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
+from itertools import chain
 
+from annotate.queues import flag_reasons
 from checks.form import CAPTION, Defect, form_defect, words_of
-from db.entities import LIVE, NewEntity, StoredEntity, WorkResult, find, new_entity
+from db.entities import (
+    LIVE,
+    NewEntity,
+    StoredEntity,
+    WorkResult,
+    find,
+    new_entity,
+)
+from db.store import Store
+from db.work import Pending
 from flows.engine.context import RunContext
 from flows.engine.report import StageReport
-from flows.engine.runner import Stage, run_each
+from flows.engine.runner import Stage, run_each, run_stage
 from schemas.base import digest_of, sha256_of
 from schemas.provenance import Role
 from schemas.quality import SHARED_CAPTION, CaptionCheck
@@ -17,74 +27,101 @@ from schemas.records import Caption, Image
 
 VERSION = "1"
 STAGE = "check_source_captions"
+FORM_STAGE = "check_caption_form"
 _SHOWN = 3
 
 
-class FlaggedCaption(NamedTuple):
-    """A caption and what speaks against it."""
-
-    entity: StoredEntity
-    check: CaptionCheck
-
-
-def check_source_captions(context: RunContext, dataset: str) -> StageReport:
+def check_source_captions(context: RunContext, dataset: str) -> tuple[StageReport, ...]:
     """Flag the captions of a dataset that do not describe one person, for the gate `originals`.
 
     They are texts that captions of several identities have (as a query such a text has several
     right answers, and one counts), and texts that are no description in English.
     """
-    flagged = list(flagged_captions(context, dataset))
-    counts = Counter(reason for one in flagged for reason in one.check.reasons)
-    if flagged:
+    reports = (_check_forms(context, dataset), _check_shared(context, dataset))
+    counts = Counter(chain.from_iterable(flag_reasons(context.store, dataset).values()))
+    if counts:
         reasons = ", ".join(f"{count:,} {reason}" for reason, count in sorted(counts.items()))
-        context.progress.say(f"captions of sources: {len(flagged):,} flagged ({reasons})")
+        context.progress.say(f"captions of sources that a check flagged: {reasons}")
+    return reports
+
+
+def _check_forms(context: RunContext, dataset: str) -> StageReport:
+    """Flag captions that are no description."""
+    stage = Stage(
+        name=FORM_STAGE,
+        version=VERSION,
+        dataset=dataset,
+        configuration={"dataset": dataset},
+        label="check captions of sources",
+    )
+
+    def work(captions: Sequence[StoredEntity]) -> list[WorkResult]:
+        return [WorkResult(one.seq, entities=_form_checks(dataset, one)) for one in captions]
+
+    return run_stage(context, stage, Pending(dataset, Caption.kind, ("proposed",)), work)
+
+
+def _form_checks(dataset: str, entity: StoredEntity) -> tuple[NewEntity, ...]:
+    caption = entity.record(Caption)
+    defect = source_defect(caption.text) if caption.author is None else None
+    return () if defect is None else (_check(dataset, entity, defect),)
+
+
+def _check_shared(context: RunContext, dataset: str) -> StageReport:
+    """Flag captions whose text captions of several identities have."""
+    shared = list(_shared_captions(context.store, dataset))
     stage = Stage(
         name=STAGE,
         version=VERSION,
         dataset=dataset,
         configuration={
             "dataset": dataset,
-            "flagged": digest_of(*(f"{one.entity.id} {one.check.warnings}" for one in flagged)),
+            "flagged": digest_of(*(f"{entity.id} {defect.detail}" for entity, defect in shared)),
         },
+        label="compare captions of sources",
     )
+    items = {entity.seq: (entity, defect) for entity, defect in shared}
 
-    def result(number: int, one: FlaggedCaption) -> WorkResult:
-        return WorkResult(number, entities=(_entity(dataset, one),))
+    def result(number: int, one: tuple[StoredEntity, Defect]) -> WorkResult:
+        return WorkResult(number, entities=(_check(dataset, *one),))
 
-    return run_each(context, stage, [(one.entity.seq, one) for one in flagged], result)
-
-
-def _entity(dataset: str, one: FlaggedCaption) -> NewEntity:
-    parents = [(Role.EXAMINES, one.entity.id)]
-    return new_entity(one.check, dataset, parents=parents, group=one.entity.group)
+    return run_each(context, stage, list(items.items()), result)
 
 
-def flagged_captions(context: RunContext, dataset: str) -> Iterator[FlaggedCaption]:
-    """Yield the captions of sources against which something speaks, oldest first."""
-    persons = {
-        image.id: f"{record.source}/{record.identity}"
-        for image in find(context.store, dataset, Image.kind, states=LIVE)
-        for record in [image.record(Image)]
-    }
+def _check(dataset: str, entity: StoredEntity, defect: Defect) -> NewEntity:
+    record = CaptionCheck(warnings=(f"it {defect.detail}",), reasons=(defect.reason,))
+    parents = [(Role.EXAMINES, entity.id)]
+    return new_entity(record, dataset, parents=parents, group=entity.group)
+
+
+def _shared_captions(store: Store, dataset: str) -> Iterator[tuple[StoredEntity, Defect]]:
+    """Yield captions of sources whose text other identities have as well, oldest first."""
+    persons: dict[str, str] = {}
+    for image in find(store, dataset, Image.kind, states=LIVE):
+        record = image.record(Image)
+        persons[image.id] = f"{record.source}/{record.identity}"
     sharing: defaultdict[str, set[str]] = defaultdict(set)
-    for entity, caption in _of_sources(context, dataset):
-        if entity.group in persons:
-            sharing[_key(caption)].add(persons[entity.group])
-    for entity, caption in _of_sources(context, dataset):
+    for entity, caption in _of_sources(store, dataset):
+        if person := persons.get(str(entity.group)):
+            sharing[_key(caption)].add(person)
+    for entity, caption in _of_sources(store, dataset):
         others = sorted(sharing[_key(caption)] - {persons.get(str(entity.group), "")})
-        found = list(_defects(caption.text, others))
-        if found:
-            reasons = tuple(one.reason for one in found)
-            warnings = tuple(one.detail for one in found)
-            yield FlaggedCaption(entity, CaptionCheck(warnings=warnings, reasons=reasons))
+        if others:
+            shown = ", ".join(others[:_SHOWN]) + (" …" if len(others) > _SHOWN else "")
+            detail = f"is also the caption of {len(others):,} others: {shown}"
+            yield entity, Defect(SHARED_CAPTION, detail)
 
 
-def _defects(text: str, others: list[str]) -> Iterator[Defect]:
-    if others:
-        shown = ", ".join(others[:_SHOWN]) + (" …" if len(others) > _SHOWN else "")
-        yield Defect(SHARED_CAPTION, f"it is also the caption of {len(others):,} others: {shown}")
-    if (defect := source_defect(text)) is not None:
-        yield Defect(defect.reason, f"it {defect.detail}")
+def _of_sources(store: Store, dataset: str) -> Iterator[tuple[StoredEntity, Caption]]:
+    """Yield the captions that no one here wrote, whatever was decided on them."""
+    for entity in find(store, dataset, Caption.kind):
+        caption = entity.record(Caption)
+        if caption.author is None and entity.state != "withdrawn":
+            yield entity, caption
+
+
+def _key(caption: Caption) -> str:
+    return sha256_of(" ".join(caption.text.casefold().split()).encode())
 
 
 # What people write is less tidy than what a model must write: missing spaces and stops, capitals.
@@ -125,15 +162,3 @@ def source_defect(text: str) -> Defect | None:
     if len(words) < _FEWEST_WORDS or len("".join(words)) < _FEWEST_LETTERS:
         return Defect("too_short", f"is no description: {text!r:.60}")
     return None
-
-
-def _of_sources(context: RunContext, dataset: str) -> Iterator[tuple[StoredEntity, Caption]]:
-    """Yield the captions that no one here wrote, whatever was decided on them."""
-    for entity in find(context.store, dataset, Caption.kind):
-        caption = entity.record(Caption)
-        if caption.author is None and entity.state != "withdrawn":
-            yield entity, caption
-
-
-def _key(caption: Caption) -> str:
-    return sha256_of(" ".join(caption.text.casefold().split()).encode())

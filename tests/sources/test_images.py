@@ -189,3 +189,16 @@ def test_names_that_cameras_and_systems_write_are_found(
     (tmp_path / on_disk).write_bytes(encoded("JPEG"))
     assert is_file_below(tmp_path, stated)
     assert inspected(tmp_path, stated).width_px == 24
+
+
+@pytest.mark.parametrize(
+    ("size", "reason"),
+    [((1, 1), "too_small"), ((300, 7), "too_small"), ((9, 300), "extreme_aspect"), ((8, 160), "")],
+)
+def test_an_image_of_an_odd_shape_is_refused(
+    tmp_path: Path, size: tuple[int, int], reason: str
+) -> None:
+    Image.new("I;16", size).save(tmp_path / "a.png")
+    found = inspect_image(tmp_path, "a.png", ImageLimits(least_side_px=8, greatest_aspect=20))
+    assert (found.reason if isinstance(found, ImageProblem) else "") == reason
+    assert isinstance(inspect_image(tmp_path, "a.png"), InspectedImage)
