@@ -59,6 +59,7 @@ class StageReport:
     may_stall: bool = True
     plan_id: int = 0
     asked_model: str = ""
+    _chunks: int = 0
     _deferred: dict[int, Deferred] = field(default_factory=dict, repr=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
     _more: threading.Event = field(default_factory=threading.Event, repr=False)
@@ -78,6 +79,15 @@ class StageReport:
             if results and all(isinstance(result, Deferred) for result in results):
                 self.stalled = self.may_stall
 
+    def begin(self) -> None:
+        """Count a chunk that is about to be processed."""
+        with self._lock:
+            self._chunks += 1
+
+    def waits_elsewhere(self) -> str:
+        """Say that the inputs left are with another run; empty while some are processed here."""
+        return "" if self._chunks else "for inputs that another run has"
+
     def end_wait(self, chunk: Future[None]) -> None:
         """End `wait_for_more`: a chunk has ended, and its claim with it.
 
@@ -85,6 +95,8 @@ class StageReport:
         """
         if chunk.exception() is not None:
             self.stalled = True
+        with self._lock:
+            self._chunks -= 1
         self._more.set()
 
     def wait_for_more(self, seconds: float) -> None:

@@ -150,7 +150,7 @@ def run_stage(
             if report.finished > before:
                 waiting = pauses()
             elif in_flight or claimed or live_claims(context.store, plan_id, pending.dataset):
-                with context.progress.waits.on("for inputs in work, in this run or another"):
+                with context.progress.waits.on(report.waits_elsewhere):
                     report.wait_for_more(next(waiting))
             else:
                 return
@@ -281,6 +281,7 @@ def _run(
                 with _given_back(context, chunk):
                     running = _wait_for(running, threads - 1)
                     context.budget.stop.check()
+                    report.begin()
                     future = pool.submit(copy_context().run, process, chunk, function)
                     future.add_done_callback(report.end_wait)
                     running.add(future)

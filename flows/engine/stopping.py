@@ -161,7 +161,7 @@ class Waits:
 
     @contextmanager
     def on(self, what: str | Callable[[], str]) -> Iterator[None]:
-        """State what this thread waits for in the block: "for the answers of …"."""
+        """State what this thread waits for in the block: "for the answers of …", "": nothing."""
         key = object()
         self._present[key] = what
         try:
@@ -173,6 +173,7 @@ class Waits:
         """What is waited for, in one line, with how many threads wait for it; may be empty."""
         present = list(self._present.values())
         counts = Counter(one if isinstance(one, str) else one() for one in present)
+        del counts[""]
         parts = [
             f"{what} ({count:,} times)" if count > 1 else what for what, count in counts.items()
         ]
