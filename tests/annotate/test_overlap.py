@@ -208,6 +208,21 @@ def test_items_beyond_the_daily_cap_are_not_pushed(world: World, office: MemoryO
     assert [len(office(person).open_tasks()) for person in people] == [3, 3]
 
 
+@pytest.mark.parametrize("is_today", [True, False])
+def test_answers_of_today_count_towards_the_daily_cap(
+    world: World, office: MemoryOffice, is_today: bool
+) -> None:
+    ann = hire(world.store, office, "ann")
+    add_rewrites(world, 8)
+    capped = QUEUE.model_copy(update={"daily_cap": 3, "overlap": 1})
+    if is_today:
+        office.server.now = datetime.now(UTC)
+    assert push(world.store, office, capped).pushed == 3
+    work(world.store, office, ann, says_accept)
+    pull(world.store, office, capped)
+    assert push(world.store, office, capped).pushed == (0 if is_today else 3)
+
+
 def test_gold_items_are_mixed_in_and_decide_nothing(world: World, office: MemoryOffice) -> None:
     ann, bea = (hire(world.store, office, name) for name in ("ann", "bea"))
     add_gold(world, 20)
