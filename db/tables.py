@@ -49,7 +49,7 @@ _NAMING = {
     "pk": "pk_%(table_name)s",
 }
 
-SCHEMA = "0002_cc1b1b508072"
+SCHEMA = "0003_3d979af45c0b"
 """The version of the tables, as stored in a database: a number, and a digest of their definition.
 
 A database of another version is refused. If you change the tables, `tests/db/test_opening.py` tells

@@ -83,6 +83,16 @@ def test_a_batch_is_never_all_gold() -> None:
         assert gold_in_batch(size, gold, 0.5, seen, "a", "") == max(0, size - 1)
 
 
+def test_gold_items_of_the_qualification_count_for_no_share() -> None:
+    gold = [f"gold {number}" for number in range(50)]
+    ordinary, qualifying = frozenset(map(str, range(30))), frozenset(gold[:6])
+    for seed in map(str, range(10)):
+        without = gold_in_batch(20, gold, 0.2, Seen(ordinary), "a", seed)
+        assert without > 0
+        qualified = Seen(ordinary, qualifying, qualifying=6)
+        assert gold_in_batch(20, gold, 0.2, qualified, "a", seed) == without
+
+
 def test_gold_items_are_spread_evenly_over_a_batch() -> None:
     gold = [f"gold {number}" for number in range(10)]
     places: Counter[int] = Counter()

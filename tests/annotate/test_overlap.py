@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from annotate.audits import draw_audit_sample
+from annotate.backend import DeskUnavailableError, ProjectCounts
 from annotate.overview import overview
 from annotate.pull import pull, reconcile
 from annotate.queues import SHARED, Queue, shipped
@@ -18,11 +19,11 @@ from db.entities import NewDecision, fetch, find
 from db.gold import KnownAnswer, add_gold_items, all_checks, reinstate_annotator, revocations
 from db.review_audits import audited_draws
 from db.reviews import StoredTask, review_tasks
-from schemas.errors import UsageError
+from schemas.errors import ServiceError, UsageError
 from schemas.records import Rewrite
 from tests.annotate.answering import Regions, accepting, editing, rejecting
 from tests.annotate.interfaces.regions import ticked
-from tests.annotate.memory_desk import MemoryOffice
+from tests.annotate.memory_desk import MemoryDesk, MemoryOffice
 from tests.annotate.office import hire, push, work
 from tests.annotate.world import DATASET, REWRITE, World
 
@@ -205,6 +206,21 @@ def test_items_beyond_the_daily_cap_are_not_pushed(world: World, office: MemoryO
     report = push(world.store, office, capped)
     assert (report.pushed, report.short) == (6, 2)
     assert [len(office(person).open_tasks()) for person in people] == [3, 3]
+
+
+@pytest.mark.parametrize("is_today", [True, False])
+def test_answers_of_today_count_towards_the_daily_cap(
+    world: World, office: MemoryOffice, is_today: bool
+) -> None:
+    ann = hire(world.store, office, "ann")
+    add_rewrites(world, 8)
+    capped = QUEUE.model_copy(update={"daily_cap": 3, "overlap": 1})
+    if is_today:
+        office.server.now = datetime.now(UTC)
+    assert push(world.store, office, capped).pushed == 3
+    work(world.store, office, ann, says_accept)
+    pull(world.store, office, capped)
+    assert push(world.store, office, capped).pushed == (0 if is_today else 3)
 
 
 def test_gold_items_are_mixed_in_and_decide_nothing(world: World, office: MemoryOffice) -> None:
@@ -410,6 +426,34 @@ def test_an_edit_stays_when_somebody_else_makes_the_same_one(
         found = {entity.id: entity.state for entity in find(world.store, DATASET, "rewrite")}
         assert found.pop(item) == "superseded"
         assert [*found.values()] == ["accepted"], person
+
+
+def test_a_pull_fails_only_if_no_workspace_can_be_read(world: World, office: MemoryOffice) -> None:
+    people = [hire(world.store, office, name) for name in ("ann", "bea")]
+    add_rewrites(world, 2)
+    queue = QUEUE.model_copy(update={"overlap": 1})
+    push(world.store, office, queue)
+    for person in people:
+        work(world.store, office, person, says_accept)
+    away = {people[0]}
+
+    class Away(MemoryDesk):
+        def count(self, project_id: int) -> ProjectCounts:
+            raise DeskUnavailableError(f"{project_id} is away")
+
+    def desks(person: str) -> MemoryDesk:
+        desk = office(person)
+        if person not in away:
+            return desk
+        return Away(desk.server, specs=desk.specs, tasks=desk.tasks)
+
+    report = pull(world.store, desks, queue)
+    assert (report.accepted, len(report.unreached)) == (1, 1)
+    away.update(people)
+    with pytest.raises(ServiceError, match="is away"):
+        pull(world.store, desks, queue)
+    away.clear()
+    assert pull(world.store, desks, queue).accepted == 1
 
 
 def test_audit_tasks_go_to_another_annotator(world: World, office: MemoryOffice) -> None:

@@ -14,6 +14,7 @@ from db.decisions import append_decisions, set_active
 from db.entities import AgentRef, NewDecision, StoredEntity, fetch, find, parents_of
 from db.reviews import Cursor, review_tasks
 from db.store import Store
+from db.withdrawal_traces import close_reviews
 from schemas.base import canonical_json
 from schemas.errors import ServiceError
 from schemas.provenance import Role
@@ -155,6 +156,19 @@ def test_an_item_that_somebody_decides_while_it_is_sent_is_taken_back(
     assert push(world.store, office, QUEUE).closed == 1
     assert desk.only_project == {}
     assert state_of(world, entity_id) == "rejected"
+
+
+def test_a_closed_task_that_is_needed_again_is_not_removed(
+    world: World, office: MemoryOffice, desk: MemoryDesk
+) -> None:
+    """It was closed in the store, and no push has removed it from the server since."""
+    entity_id = world.add()
+    push(world.store, office, QUEUE)
+    close_reviews(world.store, [entity_id])
+    for _ in range(2):
+        push(world.store, office, QUEUE)
+        assert [*desk.only_project] == [task_of(world, entity_id)]
+        assert [one.state for one in review_tasks(world.store, QUEUE.name).values()] == ["open"]
 
 
 def test_lost_responses_duplicate_and_lose_nothing(

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from release.manifest import read_files
-from release.notices import MarkedRelease, mark_release, record_notices
+from release.notices import MarkedRelease, affected_rows, mark_release, record_notices
 from release.notices_files import (
     WITHDRAWN,
     followed,
@@ -216,6 +216,19 @@ def details(release: str, version: str, instead: str | None, *rows: int) -> With
         ),
         superseded_by=instead,
     )
+
+
+def test_notices_about_one_row_add_up() -> None:
+    whole, *texts = (
+        WithdrawnRow(number=1, file_path="images/1.jpg", entity_id="0" * 32, texts=withdrawn)
+        for withdrawn in ((), ("1" * 32,), ("2" * 32, "1" * 32))
+    )
+    in_part, in_whole = (
+        [details("a", "1.0.0", "1.0.1", 1).model_copy(update={"rows": (row,)}) for row in rows]
+        for rows in (texts, (texts[0], whole, texts[1]))
+    )
+    assert [one.texts for one in affected_rows(in_part)] == [("1" * 32, "2" * 32)]
+    assert affected_rows(in_whole) == affected_rows(in_whole[::-1]) == (whole,)
 
 
 def test_a_completely_withdrawn_release_has_no_superseding_version() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from release.rows import RowFaults
+from release.rows import RowFaults, number_in
 
 Row = dict[str, Any]
 SHARD = "data/test-00000-of-00001.parquet"
@@ -81,9 +81,11 @@ def test_each_fault_of_a_row_is_named(
     assert (found, says in what) == (fault, True), what
 
 
-def test_a_row_whose_image_has_no_number_is_named() -> None:
-    ((fault, what),) = faults_of(sound_row() | {"file_path": "images/a.jpg"}, None)
+@pytest.mark.parametrize("path", ["images/a.jpg", "4.jpg", 4, b"images/4.jpg"])
+def test_a_row_whose_image_has_no_number_is_named(path: object) -> None:
+    assert number_in(path) is None
+    ((fault, what),) = faults_of(sound_row() | {"file_path": path}, None)
     assert (fault, what) == (
         "row_unnumbered",
-        "calls its image 'images/a.jpg'; expected 'images/NUMBER.jpg'",
+        f"calls its image {path!r}; expected 'images/NUMBER.jpg'",
     )
