@@ -14,7 +14,13 @@ from flows.engine.release_facts import release_facts
 from flows.engine.report import StageReport
 from flows.engine.runner import Stage, get_or_create_entity, run_stream
 from models.profiles.settings import Settings
-from schemas.build import LICENSED_IMAGES, SourceSpec, VideoSourceSpec
+from schemas.build import (
+    LICENSED_IMAGES,
+    RENDERED_IMAGES,
+    SourceSpec,
+    VideoSourceSpec,
+    format_name,
+)
 from schemas.errors import ConfigurationError, FormatError
 from schemas.licences import licence_of, permits_release
 from schemas.processes import usual_workers
@@ -142,7 +148,7 @@ def correct_terms(context: RunContext, spec: SourceSpec | VideoSourceSpec) -> No
 
 def _undue_credits(spec: SourceSpec | VideoSourceSpec, terms: SourceTerms) -> dict[str, str | None]:
     """Return what to write over credits of a collection that a source turns out not to be."""
-    if isinstance(spec, VideoSourceSpec):
+    if isinstance(spec, VideoSourceSpec) or format_name(spec.format) == RENDERED_IMAGES:
         return {}
     importer = importer_for(spec.format)
     if terms.citation != importer.citation or importer.is_collection(spec.name, spec.licence):
