@@ -14,7 +14,13 @@ from flows.engine.release_facts import release_facts
 from flows.engine.report import StageReport
 from flows.engine.runner import Stage, get_or_create_entity, run_stream
 from models.profiles.settings import Settings
-from schemas.build import LICENSED_IMAGES, SourceSpec, VideoSourceSpec, format_name
+from schemas.build import (
+    LICENSED_IMAGES,
+    RENDERED_IMAGES,
+    SourceSpec,
+    VideoSourceSpec,
+    format_name,
+)
 from schemas.errors import ConfigurationError, FormatError
 from schemas.licences import licence_of, permits_release
 from schemas.processes import usual_workers
@@ -33,7 +39,7 @@ from schemas.records import (
 )
 from sources.annotations import Importer
 from sources.images import ImageLimits, ImageProblem, InspectedImage, inspect_any
-from sources.importer import IMPORTERS, importer_for, misplaced_image, read_source
+from sources.importer import importer_for, misplaced_image, read_source
 from sources.records import BadRow, ReadOptions, Row, SourceRow
 
 # Withdrawn items are not imported again, from any source
@@ -142,11 +148,9 @@ def correct_terms(context: RunContext, spec: SourceSpec | VideoSourceSpec) -> No
 
 def _undue_credits(spec: SourceSpec | VideoSourceSpec, terms: SourceTerms) -> dict[str, str | None]:
     """Return what to write over credits of a collection that a source turns out not to be."""
-    importer = None
-    if isinstance(spec, SourceSpec):  # pictures that are drawn have a format without an importer
-        importer = IMPORTERS.get(format_name(spec.format))
-    if importer is None:
+    if isinstance(spec, VideoSourceSpec) or format_name(spec.format) == RENDERED_IMAGES:
         return {}
+    importer = importer_for(spec.format)
     if terms.citation != importer.citation or importer.is_collection(spec.name, spec.licence):
         return {}
     return {"citation": "", "homepage": None}
