@@ -14,7 +14,7 @@ from flows.engine.release_facts import release_facts
 from flows.engine.report import StageReport
 from flows.engine.runner import Stage, get_or_create_entity, run_stream
 from models.profiles.settings import Settings
-from schemas.build import LICENSED_IMAGES, SourceSpec, VideoSourceSpec
+from schemas.build import LICENSED_IMAGES, SourceSpec, VideoSourceSpec, format_name
 from schemas.errors import ConfigurationError, FormatError
 from schemas.licences import licence_of, permits_release
 from schemas.processes import usual_workers
@@ -33,7 +33,7 @@ from schemas.records import (
 )
 from sources.annotations import Importer
 from sources.images import ImageLimits, ImageProblem, InspectedImage, inspect_any
-from sources.importer import importer_for, misplaced_image, read_source
+from sources.importer import IMPORTERS, importer_for, misplaced_image, read_source
 from sources.records import BadRow, ReadOptions, Row, SourceRow
 
 # Withdrawn items are not imported again, from any source
@@ -144,8 +144,10 @@ def _undue_credits(spec: SourceSpec | VideoSourceSpec, terms: SourceTerms) -> di
     """Return what to write over credits of a collection that a source turns out not to be."""
     if isinstance(spec, VideoSourceSpec):
         return {}
-    importer = importer_for(spec.format)
-    if terms.citation != importer.citation or importer.is_collection(spec.name, spec.licence):
+    importer = IMPORTERS.get(format_name(spec.format))  # None for rendered images
+    if importer is None or terms.citation != importer.citation:
+        return {}
+    if importer.is_collection(spec.name, spec.licence):
         return {}
     return {"citation": "", "homepage": None}
 
