@@ -44,7 +44,7 @@ def test_a_written_collection_can_be_read(whole: dict[str, bytes], tmp_path: Pat
 def test_an_extended_collection_equals_one_written_at_once(
     whole: dict[str, bytes], tmp_path: Path
 ) -> None:
-    write_rendered_collection(tmp_path, _TASK, 3, 2)
+    write_rendered_collection(tmp_path, str(_TASK), 3, 2)  # by its name
     write_rendered_collection(tmp_path, _TASK, 3, 4)
     assert _bytes_of(tmp_path) == whole
     write_rendered_collection(tmp_path, _TASK, 3, 1)
