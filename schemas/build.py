@@ -21,6 +21,8 @@ Gate = Annotated[
 """A policy for the review of a step, as `annotate.queues` reads it."""
 LICENSED_IMAGES = "licensed-images"
 """The format of sources in which each image has a licence of its own."""
+RENDERED_IMAGES = "rendered"
+"""The format of sources of `build-recos` whose images have a known truth."""
 _POOL_OF_EACH = 8
 
 

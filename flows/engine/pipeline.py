@@ -47,7 +47,13 @@ from flows.engine.unusable_models import refuse_unusable_models
 from models.profiles.loader import load_profile
 from models.profiles.settings import Settings
 from prompts.loader import load_prompt
-from schemas.build import SourceSpec, VideoSourceSpec
+from schemas.build import (
+    RENDERED_IMAGES,
+    RecosBuild,
+    SourceSpec,
+    VideoSourceSpec,
+    format_name,
+)
 from schemas.errors import ConfigurationError, FormatError, LoupeError
 from schemas.profile import OpenAIChat, Profile
 from schemas.taxonomy import Tier
@@ -55,6 +61,7 @@ from schemas.text_files import read_toml
 from schemas.validation import validated
 from services.diagnosis import Finding, ModelSpec, Verdict, check_specs, lacking
 from services.label_studio import has_label_studio
+from sources.annotations import Importer
 from sources.importer import importer_for, misplaced_image
 
 _KEYS = "docs/build-files.md"
@@ -74,7 +81,10 @@ def check_build(
 ) -> list[Finding]:
     """Check whether a run of `build` has what it needs; nothing is stored or paid for."""
     models = spec.models(build, profile)
-    findings = [one for source in build.sources for one in _check_source(settings, source)]
+    findings: list[Finding] = []
+    for source in build.sources:
+        is_recos = isinstance(build, RecosBuild)
+        findings += _check_source(settings, source, may_be_rendered=is_recos)
     try:
         release_signer(settings)
     except ConfigurationError as error:
@@ -132,41 +142,52 @@ def _check_prompts(profile: Profile) -> Iterator[Finding]:
                 yield lacking(f"prompt {value}", str(error), "see docs/profiles.md")
 
 
-def _check_source(settings: Settings, source: SourceSpec | VideoSourceSpec) -> Iterator[Finding]:
+def _check_source(
+    settings: Settings, source: SourceSpec | VideoSourceSpec, *, may_be_rendered: bool
+) -> Iterator[Finding]:
     """Check whether the files of a source exist and its terms permit a release."""
-    subject, licence, name = f"source {source.name}", source.licence, "videos"
-    if isinstance(source, SourceSpec):
-        try:
-            importer = importer_for(source.format)
-        except LoupeError as error:
-            yield lacking(subject, str(error), "see docs/build-files.md#formats")
-            return
-        licence = licence or _stored_licence(settings, source.name) or importer.licence
-        name = importer.format
-        missing = [path for path in (source.annotations, source.images) if not path.exists()]
-        if missing:
-            yield lacking(subject, f"there is no {missing[0]}", f"ls {missing[0].parent}")
-        elif not source.images.is_dir():
-            remedy = "give the folder that image paths are relative to"
-            yield lacking(subject, f"{source.images} is no folder of images", remedy)
+    subject, licence = f"source {source.name}", source.licence
+    if isinstance(source, VideoSourceSpec):
+        name = "videos"
+        yield from _check_videos(subject, source)
+    else:
+        name = format_name(source.format)
+        licence = licence or _stored_licence(settings, source.name)
+        if may_be_rendered and name == RENDERED_IMAGES:
+            importer = None
         else:
             try:
-                misplaced = misplaced_image(
-                    importer, source.annotations, source.images, read_options(source)
-                )
-            except FormatError as error:
-                yield lacking(subject, str(error), "correct the source in the build file")
-            else:
-                if misplaced:
-                    detail = f"none of its images is in {source.images}, such as {misplaced}"
-                    remedy = "correct images in the build file: image paths are relative to it"
-                    yield lacking(subject, detail, remedy)
-    else:
-        yield from _check_videos(subject, source)
+                importer = importer_for(source.format)
+            except LoupeError as error:
+                yield lacking(subject, str(error), "see docs/build-files.md#formats")
+                return
+            licence = licence or importer.licence
+        yield from _check_files(subject, source, importer)
     if refusal := refusal_of_terms(settings, source.name, name, licence or "", source.permitted_by):
         yield lacking(subject, refusal, "set licence or permitted_by in the build file")
     else:
         yield Finding(subject=subject, verdict=Verdict.OK, detail=f"terms: {licence}")
+
+
+def _check_files(subject: str, source: SourceSpec, importer: Importer | None) -> Iterator[Finding]:
+    """Check whether the files of a source exist and, with an importer, whether they can be read."""
+    missing = [path for path in (source.annotations, source.images) if not path.exists()]
+    if missing:
+        yield lacking(subject, f"there is no {missing[0]}", f"ls {missing[0].parent}")
+    elif not source.images.is_dir():
+        remedy = "give the folder that image paths are relative to"
+        yield lacking(subject, f"{source.images} is no folder of images", remedy)
+    elif importer is not None:
+        try:
+            options = read_options(source)
+            misplaced = misplaced_image(importer, source.annotations, source.images, options)
+        except FormatError as error:
+            yield lacking(subject, str(error), "correct the source in the build file")
+            return
+        if misplaced:
+            detail = f"none of its images is in {source.images}, such as {misplaced}"
+            remedy = "correct images in the build file: image paths are relative to it"
+            yield lacking(subject, detail, remedy)
 
 
 def _stored_licence(settings: Settings, name: str) -> str | None:

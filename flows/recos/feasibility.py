@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator
+from itertools import islice
 
 import numpy as np
 
@@ -12,15 +13,16 @@ from release.model_use import is_drawn
 from retrieval.discriminability import LEAST_PASSING, AcceptedInterval, discriminability
 from retrieval.embeddings import unit_rows
 from retrieval.similarity.products import Similarities
-from schemas.build import RecosBuild, SourceSpec, format_name
+from schemas.build import RENDERED_IMAGES, RecosBuild, SourceSpec, format_name
 from schemas.errors import ConfigurationError, DegenerateCriterionError, FormatError
 from schemas.profile import BuiltinCaptioner, CaptioningSettings, Profile
 from schemas.recos import DiscriminabilitySettings
 from services.diagnosis import Finding, lacking
 from sources.importer import importer_for, read_source
 from sources.records import ReadOptions, SourceRow
+from sources.rendered import CollectionEntry, read_rendered_collection
 
-_WITH_FACTS = ("coco-instances", "total-text", "licensed-images", "rendered")
+_WITH_FACTS = ("coco-instances", "total-text", "licensed-images", RENDERED_IMAGES)
 """The formats whose known facts the built-in captioner can repeat."""
 _WIDEST_SPREAD = 0.3
 """The cosines of a caption with its k nearest images differ by less, with every model measured."""
@@ -65,6 +67,9 @@ def _check_count(build: RecosBuild, used: list[SourceSpec], k: int) -> Iterator[
 
 def _count_images(source: SourceSpec, most: int) -> int:
     """Count the images that a source names, up to `most`; a file that cannot be read has `most`."""
+    if format_name(source.format) == RENDERED_IMAGES:
+        rows = read_rendered_collection(source.images)
+        return sum(isinstance(one, CollectionEntry) for one in islice(rows, most))
     names: set[str] = set()
     try:
         for row in read_source(

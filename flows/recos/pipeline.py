@@ -19,14 +19,14 @@ from flows.recos.confusing import (
 )
 from flows.recos.expanding import expand_gallery, follow_duplicates
 from flows.recos.feasibility import check_recos, require_criterion
-from flows.recos.rendered_images import FORMAT, drawn_source, import_rendered, leave_out
+from flows.recos.rendered_images import drawn_source, import_rendered, leave_out
 from flows.recos.run import Pool, RecosRun, load_v0
 from flows.recos.sign_pairs import FurtherPairs, require_writer, sign_prompt, write_sign_pairs
 from flows.recos.similar_images import load_judge, match_images
 from flows.recos.task_images import follow_selections, propose_selections, take_images, take_instead
 from flows.recos.text_reading import read_texts
 from prompts.loader import load_prompt
-from schemas.build import RecosBuild, SourceSpec, TaskSpec, format_name
+from schemas.build import RENDERED_IMAGES, RecosBuild, SourceSpec, TaskSpec, format_name
 from schemas.errors import ConfigurationError
 from schemas.provenance import Role
 from schemas.records import Caption, Rejection
@@ -113,7 +113,7 @@ def _take_images(run: RecosRun) -> None:
             run.add(leave_out(context, run.dataset, task, spec))
             continue
         if spec.name not in imported:
-            if format_name(spec.format) == FORMAT:
+            if format_name(spec.format) == RENDERED_IMAGES:
                 imported[spec.name], report = import_rendered(context, spec, further, run.reader)
             else:
                 imported[spec.name], report = import_source(context, spec)

@@ -14,7 +14,7 @@ from flows.engine.report import StageReport
 from flows.engine.runner import Stage, quarantine, run_stream
 from flows.recos.sign_pairs import FurtherPairs
 from models.ocr import TextReader, by_columns
-from schemas.build import SourceSpec, TaskSpec
+from schemas.build import RENDERED_IMAGES, SourceSpec, TaskSpec
 from schemas.processes import usual_workers
 from schemas.provenance import Role
 from schemas.records import Image, Rejection, Source
@@ -35,7 +35,6 @@ from sources.rendered.signs import MOST_UNREAD, drawn_texts, unread_share
 
 STAGE = "import_rendered"
 VERSION = "1"
-FORMAT = "rendered"
 """The format of sources that are a folder of images with a `truths.jsonl`."""
 
 _LICENCE = "CC0-1.0"
@@ -70,7 +69,7 @@ def drawn_source(
         return refusal
     return SourceSpec(
         name=f"drawn-{folder.name}",
-        format=FORMAT,
+        format=RENDERED_IMAGES,
         annotations=truths,
         images=folder,
         licence=_LICENCE,
@@ -107,7 +106,7 @@ def import_rendered(
     """
     described = Source(
         name=spec.name,
-        format=FORMAT,
+        format=RENDERED_IMAGES,
         annotation_file=TRUTHS_FILE,
         annotation_sha256=digest_file(spec.images / TRUTHS_FILE),
         licence=spec.licence or "Unknown: the format names none",

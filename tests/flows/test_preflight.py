@@ -14,6 +14,8 @@ from release.files import CARD
 from release.manifest import read_manifest
 from schemas.chat import ServedModel
 from schemas.records import Granularity
+from schemas.taxonomy import RetrievalTask
+from sources.rendered import write_rendered_collection
 from tests.flows.command_line import Finished, Loupe
 from tests.flows.worlds import write_people, write_toml
 from tests.servers.counting_server import CountingServer, Fault, counting_server
@@ -279,3 +281,20 @@ def test_what_cannot_succeed_fails_the_check(loupe: Loupe, tmp_path: Path, case:
 @pytest.mark.parametrize("flow", ["build-ufine3c", "build-ufine6926", "build-recos", "build-ccd"])
 def test_every_demonstration_passes_its_check(loupe: Loupe, flow: str) -> None:
     assert loupe("run", flow, "--check").exit_code == 0
+
+
+def test_pictures_of_known_truth_pass_the_check_of_tasks_alone(
+    loupe: Loupe, tmp_path: Path
+) -> None:
+    write_rendered_collection(tmp_path / "boards", RetrievalTask.CALCULATION, 7, 12)
+    source = {"name": "boards", "format": "rendered", "licence": "CC0-1.0"}
+    source |= {"annotations": "boards/truths.jsonl", "images": "boards"}
+    task = DRAWN | {"source": "boards"}
+    values = {"gate": "auto", "last": "v0", "sources": [source], "tasks": [task]}
+    config = write_toml(tmp_path / "build.toml", values)
+    checked = loupe("run", "build-recos", "--config", config, "--check")
+    assert checked.exit_code == 0, checked.out
+    values = {"gate": "auto", "sources": [source]}
+    config = write_toml(tmp_path / "build.toml", values)
+    refused = loupe("run", "build-ufine3c", "--config", config, "--check")
+    assert "no format is called 'rendered'" in refused.out
