@@ -35,11 +35,11 @@ $(VENV)/.ready: requirements.lock pyproject.toml | $(UV)
 
 environments: setup  ## Make the environments of Label Studio and of vLLM on the CPU (for tests)
 	PATH="$(abspath $(dir $(UV))):$$PATH" LOUPE_ENVIRONMENTS=$(ENVIRONMENTS) \
-		$(BIN)/python -m services.environments
+		$(BIN)/python -m loupe.services.environments
 
 # On a new installation, a second process compiles what the evaluation needs during the build.
 demo: setup  ## Build a small evaluation set from a generated world, offline
-	$(BIN)/python -c 'import pandas, flows.evaluation.run, retrieval.ranking; retrieval.ranking.load_kernels()' & \
+	$(BIN)/python -c 'import pandas, loupe.flows.evaluation.run, loupe.retrieval.ranking; loupe.retrieval.ranking.load_kernels()' & \
 		$(BIN)/loupe demo; status=$$?; wait; exit $$status
 
 # In a fresh checkout one process compiles all modules while the environments are installed (its

@@ -12,12 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 from rapidfuzz.utils import default_process
 
-from annotate.answers import ReviewAnswer
-from retrieval.embeddings import read_array, unit_rows
-from retrieval.ranking import REPLICATES, SEED, TAILS, resampled
-from schemas.base import Record
-from schemas.errors import UsageError
-from schemas.quality import wilson_interval
+from loupe.annotate.answers import ReviewAnswer
+from loupe.retrieval.embeddings import read_array, unit_rows
+from loupe.retrieval.ranking import REPLICATES, SEED, TAILS, resampled
+from loupe.schemas.base import Record
+from loupe.schemas.errors import UsageError
+from loupe.schemas.quality import wilson_interval
 
 # 95 % intervals for shares and for statistics over items. A figure that cannot be computed has a
 # reason instead.

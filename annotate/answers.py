@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from schemas.base import EntityRecord, Record
+from loupe.schemas.base import EntityRecord, Record
 
 Verdict = Literal["accept", "edit", "reject"]
 

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from schemas.base import digest_of
+from loupe.schemas.base import digest_of
 
 
 class Worker(NamedTuple):

@@ -4,33 +4,33 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from annotate.assignment import Item, draw
-from annotate.queues import Queue, without_left_out
-from db.annotations import counted_answers
-from db.entities import NewEntity, find, new_entity
-from db.review_audits import (
+from loupe.annotate.assignment import Item, draw
+from loupe.annotate.queues import Queue, without_left_out
+from loupe.db.annotations import counted_answers
+from loupe.db.entities import NewEntity, find, new_entity
+from loupe.db.review_audits import (
     StoredDraw,
     accepted_items,
     answered_items,
     items_to_audit,
     store_draw,
 )
-from db.store import Store
-from schemas.base import Split, digest_of
-from schemas.errors import UsageError
-from schemas.proposals import OPTIONS, ChoiceTest
-from schemas.provenance import Role
-from schemas.quality import Interval, wilson_interval
-from schemas.records import Picture
+from loupe.db.store import Store
+from loupe.schemas.base import Split, digest_of
+from loupe.schemas.errors import UsageError
+from loupe.schemas.proposals import OPTIONS, ChoiceTest
+from loupe.schemas.provenance import Role
+from loupe.schemas.quality import Interval, wilson_interval
+from loupe.schemas.records import Picture
 
 if TYPE_CHECKING:
-    from annotate.agreement import Similarity
+    from loupe.annotate.agreement import Similarity
 
 # Audit samples of accepted items.
 #
 # A sample is drawn in proportion from the strata of the accepted items (`allocate`) and reviewed on
 # the same page by people who had no part in accepting it. Their answers do not change the items;
-# they estimate the share of accepted items that are wrong (`schemas.quality`).
+# they estimate the share of accepted items that are wrong (`loupe.schemas.quality`).
 
 STRATA = ("split", "source", "verdict")
 """Properties that a sample can be stratified by."""

@@ -16,8 +16,8 @@ from pydantic import BaseModel, BeforeValidator, Field, SecretStr, ValidationErr
 from pydantic.warnings import PydanticDeprecatedSince20
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_exponential
 
-from db.entities import pages
-from schemas.errors import ServiceError
+from loupe.db.entities import pages
+from loupe.schemas.errors import ServiceError
 
 if TYPE_CHECKING:
     from label_studio_sdk.base_client import LabelStudioBase

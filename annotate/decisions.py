@@ -8,18 +8,18 @@ from typing import Literal, NamedTuple
 
 from sqlalchemy import Connection
 
-from annotate.answers import AnnotationRecord, ReviewAnswer, Verdict
-from annotate.interfaces.page import Interface
-from annotate.queues import Queue
-from db.annotations import (
+from loupe.annotate.answers import AnnotationRecord, ReviewAnswer, Verdict
+from loupe.annotate.interfaces.page import Interface
+from loupe.annotate.queues import Queue
+from loupe.db.annotations import (
     GivenAnswer,
     counted_answers,
     decided_by_answers,
     entity_states,
     successors_of,
 )
-from db.decisions import append_decisions
-from db.entities import (
+from loupe.db.decisions import append_decisions
+from loupe.db.entities import (
     ActivityRecord,
     AgentRef,
     NewDecision,
@@ -29,9 +29,9 @@ from db.entities import (
     new_entity,
     parents_of,
 )
-from db.store import Store
-from db.work import store_activity
-from schemas.provenance import Role
+from loupe.db.store import Store
+from loupe.db.work import store_activity
+from loupe.schemas.provenance import Role
 
 # The outcome of the answers about one item: waiting, agreed, in conflict, or settled.
 

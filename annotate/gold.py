@@ -11,13 +11,13 @@ from typing import Any, NamedTuple
 from pydantic import ValidationError
 from sqlalchemy import Connection
 
-from annotate.answers import ReviewAnswer
-from annotate.assignment import Assignment, draw
-from annotate.interfaces.page import Interface
-from annotate.queues import DIGEST_RANGE, SHARED, Queue, without_left_out
-from db.annotations import GivenAnswer, counted_answers
-from db.entities import StoredEntity, fetch, pages
-from db.gold import (
+from loupe.annotate.answers import ReviewAnswer
+from loupe.annotate.assignment import Assignment, draw
+from loupe.annotate.interfaces.page import Interface
+from loupe.annotate.queues import DIGEST_RANGE, SHARED, Queue, without_left_out
+from loupe.db.annotations import GivenAnswer, counted_answers
+from loupe.db.entities import StoredEntity, fetch, pages
+from loupe.db.gold import (
     KnownAnswer,
     ReturnedWork,
     StoredCheck,
@@ -29,12 +29,12 @@ from db.gold import (
     settled_answers,
     suspended_annotators,
 )
-from db.reviews import WAITING, review_tasks
-from db.store import Store
-from schemas.base import Record, digest_of
-from schemas.errors import FormatError, UsageError
-from schemas.text_files import read_text
-from schemas.validation import fault_of
+from loupe.db.reviews import WAITING, review_tasks
+from loupe.db.store import Store
+from loupe.schemas.base import Record, digest_of
+from loupe.schemas.errors import FormatError, UsageError
+from loupe.schemas.text_files import read_text
+from loupe.schemas.validation import fault_of
 
 # A gold item is an item with a known correct answer. It looks like any other task. Its answer is
 # compared with the known one and does not decide the item.
@@ -302,8 +302,8 @@ def gold_feedback(
 # Revocation: if too many of an annotator's gold answers are wrong, their unconfirmed work is
 # revoked.
 #
-# The rule and each revocation are recorded (`db.gold`). The rule requires at least `least` gold
-# answers and uses only the newest ones.
+# The rule and each revocation are recorded (`loupe.db.gold`). The rule requires at least `least`
+# gold answers and uses only the newest ones.
 
 Same = Callable[[ReviewAnswer, ReviewAnswer], bool]
 

@@ -9,26 +9,32 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, date, datetime
 from typing import Literal
 
-from annotate.agreement import Facts, Share
-from annotate.gold import answers_to_qualify
-from annotate.planning import people_of, too_little_gold
-from annotate.queues import SHARED, Queue
-from annotate.statistics import (
+from loupe.annotate.agreement import Facts, Share
+from loupe.annotate.gold import answers_to_qualify
+from loupe.annotate.planning import people_of, too_little_gold
+from loupe.annotate.queues import SHARED, Queue
+from loupe.annotate.statistics import (
     AnnotatorStatistics,
     LeadTime,
     QueueStatistics,
     queue_statistics,
     timesheet,
 )
-from db.calls import cost_rows
-from db.gold import IN_FORCE, gold_items
-from db.review_audits import TaskCount, task_counts
-from db.reviews import WAITING, annotators, count_states, names_of_annotators, paused_annotators
-from db.store import Store
-from schemas.base import Record
-from schemas.errors import UsageError
-from schemas.quality import LONGEST_MINUTES
-from schemas.wording import many
+from loupe.db.calls import cost_rows
+from loupe.db.gold import IN_FORCE, gold_items
+from loupe.db.review_audits import TaskCount, task_counts
+from loupe.db.reviews import (
+    WAITING,
+    annotators,
+    count_states,
+    names_of_annotators,
+    paused_annotators,
+)
+from loupe.db.store import Store
+from loupe.schemas.base import Record
+from loupe.schemas.errors import UsageError
+from loupe.schemas.quality import LONGEST_MINUTES
+from loupe.schemas.wording import many
 
 LEAST_ANSWERS = 20
 """The minimum number of answers (or pairs, or times) on both sides of a comparison."""

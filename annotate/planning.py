@@ -5,18 +5,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-from annotate.assignment import Assignment, Item, Worker, assign
-from annotate.audits import wanted
-from annotate.decisions import outcomes
-from annotate.gold import Seen, answers_to_qualify, gold_in_batch, mix, qualification_round
-from annotate.interfaces.registry import interface_of
-from annotate.queues import SHARED, Purpose, Queue, candidates, needs_review
-from db.annotations import answer_counts, counted_answers, entity_states
-from db.gold import gold_items, suspended_annotators
-from db.reviews import WAITING, StoredTask, active_annotators, paused_annotators, priorities
-from db.reviews import Role as AnnotatorRole
-from db.store import Store
-from schemas.errors import UsageError
+from loupe.annotate.assignment import Assignment, Item, Worker, assign
+from loupe.annotate.audits import wanted
+from loupe.annotate.decisions import outcomes
+from loupe.annotate.gold import Seen, answers_to_qualify, gold_in_batch, mix, qualification_round
+from loupe.annotate.interfaces.registry import interface_of
+from loupe.annotate.queues import SHARED, Purpose, Queue, candidates, needs_review
+from loupe.db.annotations import answer_counts, counted_answers, entity_states
+from loupe.db.gold import gold_items, suspended_annotators
+from loupe.db.reviews import WAITING, StoredTask, active_annotators, paused_annotators, priorities
+from loupe.db.reviews import Role as AnnotatorRole
+from loupe.db.store import Store
+from loupe.schemas.errors import UsageError
 
 _COUNTING = (*WAITING, "answered")
 

@@ -5,14 +5,14 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from annotate.backend import MARKER, Desks, LabelStudioDesk, ProjectSpec, RemoteTask
-from annotate.interfaces.page import adjudication_config, adjudication_instructions
-from annotate.interfaces.registry import interface_of
-from annotate.queues import Queue
-from db.annotations import annotations_of
-from db.reviews import StoredTask, load_cursor, note_erased, place_tasks, project_of_tasks
-from db.store import Store
-from schemas.errors import ServiceError
+from loupe.annotate.backend import MARKER, Desks, LabelStudioDesk, ProjectSpec, RemoteTask
+from loupe.annotate.interfaces.page import adjudication_config, adjudication_instructions
+from loupe.annotate.interfaces.registry import interface_of
+from loupe.annotate.queues import Queue
+from loupe.db.annotations import annotations_of
+from loupe.db.reviews import StoredTask, load_cursor, note_erased, place_tasks, project_of_tasks
+from loupe.db.store import Store
+from loupe.schemas.errors import ServiceError
 
 
 class Seat(NamedTuple):

@@ -9,20 +9,20 @@ again.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
-from annotate.backend import Desks, LabelStudioDesk, RemoteTask
-from annotate.projects import Seat, find_project, remove_tasks, settle
-from annotate.queues import SHARED, Queue
-from annotate.received import Notice, Reader, Reading
-from db.annotations import (
+from loupe.annotate.backend import Desks, LabelStudioDesk, RemoteTask
+from loupe.annotate.projects import Seat, find_project, remove_tasks, settle
+from loupe.annotate.queues import SHARED, Queue
+from loupe.annotate.received import Notice, Reader, Reading
+from loupe.db.annotations import (
     UnclearAnnotation,
     annotations_of,
     discard_annotations,
     entity_states,
     unclear_annotations,
 )
-from db.entities import pages
-from db.review_audits import undecided_items
-from db.reviews import (
+from loupe.db.entities import pages
+from loupe.db.review_audits import undecided_items
+from loupe.db.reviews import (
     WAITING,
     Cursor,
     StoredTask,
@@ -32,8 +32,8 @@ from db.reviews import (
     save_cursor,
     tasks_by_key,
 )
-from db.store import Store
-from schemas.errors import ServiceError, UsageError
+from loupe.db.store import Store
+from loupe.schemas.errors import ServiceError, UsageError
 
 _PAGE = 500
 # Changes become visible in the order in which they are committed, not in that of their times.

@@ -6,29 +6,29 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import count
 
-from annotate.answers import ReviewAnswer
-from annotate.backend import Desks, DeskUnavailableError, LabelStudioDesk, NewTask
-from annotate.gold import answers_to_qualify
-from annotate.interfaces.page import (
+from loupe.annotate.answers import ReviewAnswer
+from loupe.annotate.backend import Desks, DeskUnavailableError, LabelStudioDesk, NewTask
+from loupe.annotate.gold import answers_to_qualify
+from loupe.annotate.interfaces.page import (
     TaskContent,
     adjudication_config,
     adjudication_data,
     returned_content,
 )
-from annotate.interfaces.registry import interface_of
-from annotate.planning import make_plan, midnight
-from annotate.projects import Seat, project_spec, remove_tasks, settle
-from annotate.queues import SHARED, Queue
-from db.annotations import (
+from loupe.annotate.interfaces.registry import interface_of
+from loupe.annotate.planning import make_plan, midnight
+from loupe.annotate.projects import Seat, project_spec, remove_tasks, settle
+from loupe.annotate.queues import SHARED, Queue
+from loupe.db.annotations import (
     annotations_of,
     answer_counts,
     counted_answers,
     send_back,
     unclear_annotations,
 )
-from db.entities import StoredEntity, children_of, fetch, pages, parents_of
-from db.gold import IN_FORCE, Revocation, all_checks, revocations
-from db.reviews import (
+from loupe.db.entities import StoredEntity, children_of, fetch, pages, parents_of
+from loupe.db.gold import IN_FORCE, Revocation, all_checks, revocations
+from loupe.db.reviews import (
     WAITING,
     StoredTask,
     annotators,
@@ -39,12 +39,12 @@ from db.reviews import (
     review_tasks,
     tasks_by_key,
 )
-from db.store import Store, claimed
-from schemas.base import Record
-from schemas.errors import ServiceError
-from schemas.provenance import Role
-from schemas.records import Caption, Image
-from schemas.wording import many
+from loupe.db.store import Store, claimed
+from loupe.schemas.base import Record
+from loupe.schemas.errors import ServiceError
+from loupe.schemas.provenance import Role
+from loupe.schemas.records import Caption, Image
+from loupe.schemas.wording import many
 
 
 class PushReport(Record):

@@ -9,8 +9,8 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, model_validator
 
-from db.decisions import append_decisions, decided_under_other_policies, reopened_by
-from db.entities import (
+from loupe.db.decisions import append_decisions, decided_under_other_policies, reopened_by
+from loupe.db.entities import (
     AgentRef,
     NewDecision,
     StoredEntity,
@@ -21,17 +21,17 @@ from db.entities import (
     pages,
     parents_of,
 )
-from db.reviews import DROPPED, GATE_PREFIX, count_states, count_tasks, dropped_items
-from db.store import Store
-from schemas import proposals
-from schemas.base import Record, digest_of
-from schemas.errors import ConfigurationError, UsageError
-from schemas.faithfulness import FaithfulnessReport
-from schemas.provenance import Role
-from schemas.quality import CaptionCheck
-from schemas.records import Rejection
-from schemas.text_files import read_toml
-from schemas.validation import fault_of, packaged_toml, validated
+from loupe.db.reviews import DROPPED, GATE_PREFIX, count_states, count_tasks, dropped_items
+from loupe.db.store import Store
+from loupe.schemas import proposals
+from loupe.schemas.base import Record, digest_of
+from loupe.schemas.errors import ConfigurationError, UsageError
+from loupe.schemas.faithfulness import FaithfulnessReport
+from loupe.schemas.provenance import Role
+from loupe.schemas.quality import CaptionCheck
+from loupe.schemas.records import Rejection
+from loupe.schemas.text_files import read_toml
+from loupe.schemas.validation import fault_of, packaged_toml, validated
 
 # Policies: which entities of a queue people review, and which are decided automatically.
 
@@ -243,7 +243,7 @@ class Declarations(NamedTuple):
 @cache
 def shipped() -> Declarations:
     """Return the declarations that come with Loupe."""
-    tables = packaged_toml("annotate", "queues.toml")
+    tables = packaged_toml("loupe.annotate", "queues.toml")
     return Declarations({name: Step(**table) for name, table in tables.items()}, {})
 
 

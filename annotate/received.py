@@ -8,14 +8,20 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection
 
-from annotate.answers import Parsed, QuarantinedAnswer, ReviewAnswer, UnclearAnswer
-from annotate.backend import RemoteAnnotation, RemoteTask
-from annotate.decisions import Answer, DecisionResolver, ReviewBatch, annotation_entity, load_shown
-from annotate.gold import enforce, is_right
-from annotate.interfaces.page import adjudication_config, malformed, taken_answer
-from annotate.interfaces.registry import interface_of
-from annotate.queues import SHARED, Queue
-from db.annotations import (
+from loupe.annotate.answers import Parsed, QuarantinedAnswer, ReviewAnswer, UnclearAnswer
+from loupe.annotate.backend import RemoteAnnotation, RemoteTask
+from loupe.annotate.decisions import (
+    Answer,
+    DecisionResolver,
+    ReviewBatch,
+    annotation_entity,
+    load_shown,
+)
+from loupe.annotate.gold import enforce, is_right
+from loupe.annotate.interfaces.page import adjudication_config, malformed, taken_answer
+from loupe.annotate.interfaces.registry import interface_of
+from loupe.annotate.queues import SHARED, Queue
+from loupe.db.annotations import (
     AnnotationState,
     NewAnnotation,
     StoredAnnotation,
@@ -25,9 +31,9 @@ from db.annotations import (
     first_opinion,
     insert_annotations,
 )
-from db.entities import AgentRef, StoredEntity
-from db.gold import NewCheck, gold_items, record_checks
-from db.reviews import (
+from loupe.db.entities import AgentRef, StoredEntity
+from loupe.db.gold import NewCheck, gold_items, record_checks
+from loupe.db.reviews import (
     WAITING,
     StoredTask,
     acquire_queue_lock,
@@ -36,9 +42,9 @@ from db.reviews import (
     pseudonyms,
     tasks_by_key,
 )
-from db.store import Store
-from db.work import register_plan
-from schemas.base import Record, canonical_json, digest_of
+from loupe.db.store import Store
+from loupe.db.work import register_plan
+from loupe.schemas.base import Record, canonical_json, digest_of
 
 VERSION = "3"
 _REGION_FIELDS = ("from_name", "to_name", "type", "value")

@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from annotate.agreement import (
+from loupe.annotate.agreement import (
     Agreement,
     Fact,
     Facts,
@@ -19,16 +19,22 @@ from annotate.agreement import (
     agreement,
     share,
 )
-from annotate.answers import ReviewAnswer
-from annotate.interfaces.registry import interface_of
-from annotate.queues import Queue, candidates, needs_review
-from db.annotations import GivenAnswer, given_answers, unclear_annotations
-from db.gold import StoredCheck, all_checks, revocations
-from db.review_audits import ItemProgress, TaskCount, item_progress, task_counts, timed_answers
-from db.reviews import WAITING, names_of_annotators
-from db.store import Store
-from retrieval.ranking import SEED
-from schemas.base import Record
+from loupe.annotate.answers import ReviewAnswer
+from loupe.annotate.interfaces.registry import interface_of
+from loupe.annotate.queues import Queue, candidates, needs_review
+from loupe.db.annotations import GivenAnswer, given_answers, unclear_annotations
+from loupe.db.gold import StoredCheck, all_checks, revocations
+from loupe.db.review_audits import (
+    ItemProgress,
+    TaskCount,
+    item_progress,
+    task_counts,
+    timed_answers,
+)
+from loupe.db.reviews import WAITING, names_of_annotators
+from loupe.db.store import Store
+from loupe.retrieval.ranking import SEED
+from loupe.schemas.base import Record
 
 # A forecast of when the work will be done, if future days are like past ones.
 #

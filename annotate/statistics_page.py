@@ -9,9 +9,9 @@ from datetime import date, datetime, timedelta
 from itertools import count
 from typing import NamedTuple
 
-from annotate.overview import Overview
-from annotate.statistics import DayOfWork, GoldAccuracy, QueueStatistics
-from schemas.pages import page_environment
+from loupe.annotate.overview import Overview
+from loupe.annotate.statistics import DayOfWork, GoldAccuracy, QueueStatistics
+from loupe.schemas.pages import page_environment
 
 _SHOWN_DAYS = 42
 _TEMPLATE = "statistics_page.html.j2"
@@ -45,7 +45,7 @@ class Scale(NamedTuple):
 
 def render_page(overview: Overview) -> str:
     """Return the page, with the queues in the given order."""
-    environment = page_environment("annotate")
+    environment = page_environment("loupe.annotate")
     environment.filters.update(
         number=lambda value: f"{value:,}",
         percent=percent,

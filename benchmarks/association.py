@@ -24,10 +24,10 @@ from trackers import ByteTrackTracker, OCSORTTracker, SORTTracker
 from trackers.eval import evaluate_mot_sequence
 
 from benchmarks.measuring import run_apart
-from models.tracking.association import Association
-from models.tracking.detector import Detections
-from schemas.tracking import AssociationSettings
-from sources.motchallenge import Boxes, Result, read_boxes
+from loupe.models.tracking.association import Association
+from loupe.models.tracking.detector import Detections
+from loupe.schemas.tracking import AssociationSettings
+from loupe.sources.motchallenge import Boxes, Result, read_boxes
 
 RUNS = 3
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")

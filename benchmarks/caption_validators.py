@@ -20,17 +20,17 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.cfam_training import INFO_NCE, Silent
-from flows.evaluation.training import load_training
-from models.builtin.stills.drawing import draw_still
-from models.builtin.stills.scene import STRIP_BOX, WIDTH_PX, Scene
-from models.builtin.stills.text import content_of, details_of, write
-from retrieval.cfam.training_data import TrainingImage, TrainingSplits
-from retrieval.discriminability import CaptionValidator
-from retrieval.embeddings import unit_rows
-from schemas.cfam import CfamAugmentation, CfamTraining
-from schemas.recos import CaptionVerdict, DiscriminabilitySettings
-from sources.demonstration.people import Chance
-from sources.demonstration.stills import StillTruth, plan_stills
+from loupe.flows.evaluation.training import load_training
+from loupe.models.builtin.stills.drawing import draw_still
+from loupe.models.builtin.stills.scene import STRIP_BOX, WIDTH_PX, Scene
+from loupe.models.builtin.stills.text import content_of, details_of, write
+from loupe.retrieval.cfam.training_data import TrainingImage, TrainingSplits
+from loupe.retrieval.discriminability import CaptionValidator
+from loupe.retrieval.embeddings import unit_rows
+from loupe.schemas.cfam import CfamAugmentation, CfamTraining
+from loupe.schemas.recos import CaptionVerdict, DiscriminabilitySettings
+from loupe.sources.demonstration.people import Chance
+from loupe.sources.demonstration.stills import StillTruth, plan_stills
 
 FIRST_STILLS = 400
 SIZE_PX = (56, 40)
@@ -114,8 +114,8 @@ def measured(seed: int, folder: Path) -> dict[float, Measured]:
     """The effect by η, on stills and with models of their own for each seed."""
     import torch
 
-    from retrieval.cfam.network.checkpoints import load_model
-    from retrieval.cfam.network.training import embed_pairs, train
+    from loupe.retrieval.cfam.network.checkpoints import load_model
+    from loupe.retrieval.cfam.network.training import embed_pairs, train
 
     firsts = tuple(
         still_of(folder, f"first-{one.image_id}", one.scene) for one in plan_stills(1, FIRST_STILLS)

@@ -23,10 +23,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.measuring import peak_mib, run_apart
-from retrieval.contrastive import CAPTIONS, ContrastiveSamples, score_contrastive
-from retrieval.distractors import benchmark_distractors
-from retrieval.similarity.products import Tiling
-from schemas.taxonomy import DifferenceType
+from loupe.retrieval.contrastive import CAPTIONS, ContrastiveSamples, score_contrastive
+from loupe.retrieval.distractors import benchmark_distractors
+from loupe.retrieval.similarity.products import Tiling
+from loupe.schemas.taxonomy import DifferenceType
 
 IMAGES, ANCHORS, DIMENSION = 19_590, 5_000, 512
 TARGET_RATIO, TARGET_MIB = 2.5, 2_000_000_000 / 2**20

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from rich.console import Console
 from rich.table import Table
 
-from schemas.cfam import CfamBackbone, CfamLosses, CfamTraining
+from loupe.schemas.cfam import CfamBackbone, CfamLosses, CfamTraining
 
 _PRODUCT_SIDE = {"cuda": 8192, "cpu": 2048}
 _PAIRS = {"cuda": 64, "cpu": 4}
@@ -72,8 +72,8 @@ def steps_of(settings: CfamTraining, device: Any) -> Steps:
     import torch
     from torch.utils.flop_counter import FlopCounterMode
 
-    from retrieval.cfam.network.model import Cfam, total_loss
-    from retrieval.cfam.network.pairs import END, START
+    from loupe.retrieval.cfam.network.model import Cfam, total_loss
+    from loupe.retrieval.cfam.network.pairs import END, START
 
     pairs, size = _PAIRS[device.type], settings.backbone
     model = Cfam(settings, _IDENTITIES).to(device)

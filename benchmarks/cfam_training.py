@@ -20,13 +20,13 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.cfam_steps import measure_steps
-from flows.evaluation.training import load_training
-from retrieval.cfam.training_data import TrainingImage, hold_out_identities
-from retrieval.evaluation import chance_scores
-from retrieval.ranking import bootstrap_means
-from schemas.cfam import CfamLosses, CfamTraining, StepLine, ValidationLine
-from sources.demonstration import DemonstrationWorld, load_truth, write_people_world
-from sources.demonstration.writing import TrueIdentity
+from loupe.flows.evaluation.training import load_training
+from loupe.retrieval.cfam.training_data import TrainingImage, hold_out_identities
+from loupe.retrieval.evaluation import chance_scores
+from loupe.retrieval.ranking import bootstrap_means
+from loupe.schemas.cfam import CfamLosses, CfamTraining, StepLine, ValidationLine
+from loupe.sources.demonstration import DemonstrationWorld, load_truth, write_people_world
+from loupe.sources.demonstration.writing import TrueIdentity
 
 WORLD_SEED = 11
 TRAINED, TESTED = 120, 50  # identities of each of the three sources
@@ -90,9 +90,9 @@ def trained(settings: CfamTraining, world: People, home: Path) -> Scored:
     """Train, and score the last checkpoint on unseen people."""
     import torch
 
-    from retrieval.cfam.network.checkpoints import load_model
-    from retrieval.cfam.network.training import embed_pairs, train
-    from retrieval.ranking import score_retrieval
+    from loupe.retrieval.cfam.network.checkpoints import load_model
+    from loupe.retrieval.cfam.network.training import embed_pairs, train
+    from loupe.retrieval.ranking import score_retrieval
 
     splits = hold_out_identities(world.trained, settings.validation_share, seed=0)
     came = train(settings, splits, home, Silent())
@@ -112,7 +112,7 @@ def export_clip(checkpoint: Path, target: Path) -> None:
     """Write the CLIP of a checkpoint as weights that OpenCLIP, and so CFAM, can start from."""
     from safetensors.torch import save_file
 
-    from retrieval.cfam.network.checkpoints import load_model
+    from loupe.retrieval.cfam.network.checkpoints import load_model
 
     state = load_model(checkpoint).backbone.clip.state_dict()
     save_file({name: tensor.contiguous() for name, tensor in state.items()}, target)

@@ -20,10 +20,17 @@ from typing import NamedTuple
 
 from sqlalchemy import Connection
 
-from db.entities import ActivityRecord, pages
-from db.store import Store, drop_claims, open_engine
-from db.tables import Entity, Work, insert_new_text
-from db.work import Pending, claim_chunk, live_claims, low_water, register_plan, store_activity
+from loupe.db.entities import ActivityRecord, pages
+from loupe.db.store import Store, drop_claims, open_engine
+from loupe.db.tables import Entity, Work, insert_new_text
+from loupe.db.work import (
+    Pending,
+    claim_chunk,
+    live_claims,
+    low_water,
+    register_plan,
+    store_activity,
+)
 
 LIMIT_MS = 5.0
 LOOKS = 200
@@ -101,7 +108,7 @@ def timed(store: WatchedStore, plan_id: int) -> Look:
 
 
 def look(store: Store, plan_id: int) -> str | None:
-    """Look for the next chunk like `flows.engine.runner`; return the id of its claim."""
+    """Look for the next chunk like `loupe.flows.engine.runner`; return the id of its claim."""
     live_claims(store, plan_id, DATASET)
     chunk = claim_chunk(store, plan_id, INPUTS, 200, low_water(store, plan_id, INPUTS))
     return chunk.claim_id if chunk else None

@@ -27,10 +27,10 @@ from rich.table import Table
 
 from benchmarks.near_duplicates import correlated_hashes, random_hashes
 from benchmarks.planted_duplicates import VARIANTS, originals, photographs, planted
-from release.contamination import Other, OwnImages, SeenImage, compare, look_at
-from release.other_datasets import folder_of_images
-from retrieval.similarity.hamming import nearest_hashes
-from schemas.similarity import SEARCHED_BITS, ContaminationLimits
+from loupe.release.contamination import Other, OwnImages, SeenImage, compare, look_at
+from loupe.release.other_datasets import folder_of_images
+from loupe.retrieval.similarity.hamming import nearest_hashes
+from loupe.schemas.similarity import SEARCHED_BITS, ContaminationLimits
 
 Hashes = NDArray[np.uint64]
 SAMPLE = 500

@@ -14,9 +14,9 @@ from time import perf_counter
 from rich.console import Console
 from rich.table import Table
 
-from flows.ufine3c.faithfulness import check_faithfulness
-from schemas.faithfulness import FaithfulnessReport, RewritePair
-from schemas.profile import FaithfulnessSettings
+from loupe.flows.ufine3c.faithfulness import check_faithfulness
+from loupe.schemas.faithfulness import FaithfulnessReport, RewritePair
+from loupe.schemas.profile import FaithfulnessSettings
 from tests.corruption import corrupt
 from tests.person_sets import (
     REAL,

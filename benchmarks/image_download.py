@@ -28,8 +28,8 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.planted_duplicates import originals
-from schemas.image_search import DownloadedImage, DownloadSettings
-from sources.web.downloading import ImageDownloader
+from loupe.schemas.image_search import DownloadedImage, DownloadSettings
+from loupe.sources.web.downloading import ImageDownloader
 
 PEER_REQUIREMENT = "img2dataset==1.47.0"
 DISTINCT = 300

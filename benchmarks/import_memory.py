@@ -92,7 +92,7 @@ WRITERS: dict[str, Callable[[Path, int], None]] = {
 
 def measure(format_name: str, path: Path) -> None:
     """Read `path`; print rows, processor seconds and peak resident size in MiB as JSON."""
-    from sources.importer import importer_for, read_source
+    from loupe.sources.importer import importer_for, read_source
 
     start = time.process_time()
     rows = sum(1 for _ in read_source(importer_for(format_name), path))

@@ -14,8 +14,8 @@ from pathlib import Path
 
 from PIL import Image
 
-from sources.demonstration import write_people_world
-from sources.images import InspectedImage, inspect_image
+from loupe.sources.demonstration import write_people_world
+from loupe.sources.images import InspectedImage, inspect_image
 
 
 def rate(work: Callable[[Path], object], paths: list[Path], seconds: float) -> float:

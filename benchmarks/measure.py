@@ -156,7 +156,7 @@ def modules_of_one_caption(names: list[str]) -> dict[str, int]:
 
 def trace_one_caption(names: list[str]) -> None:
     """Build the captions of one person in this process and print what ran as JSON."""
-    from flows.cli.main import main
+    from loupe.flows.cli.main import main
 
     seen: set[tuple[str, str, int]] = set()
     with TemporaryDirectory() as folder:

@@ -39,14 +39,14 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.planted_duplicates import VARIANTS, Planted, originals, photographs, planted
-from retrieval.similarity.distances import close_rows, single_precision
-from retrieval.similarity.hamming import close_pairs
-from retrieval.similarity.near_duplicates import (
+from loupe.retrieval.similarity.distances import close_rows, single_precision
+from loupe.retrieval.similarity.hamming import close_pairs
+from loupe.retrieval.similarity.near_duplicates import (
     find_near_duplicates,
     fingerprint,
     near_duplicate_pairs,
 )
-from schemas.similarity import ImageFingerprint, NearDuplicateSettings
+from loupe.schemas.similarity import ImageFingerprint, NearDuplicateSettings
 
 PEER_REQUIREMENT = "imagededup==0.3.3.post2"
 OF_EACH = 300

@@ -15,11 +15,11 @@ from datetime import UTC, datetime
 import psycopg
 
 from benchmarks.stage_runner import caption
-from db.entities import ActivityRecord, NewEntity, WorkResult, fetch, new_entity, pages
-from db.store import Store
-from db.work import commit_chunk, register_plan
-from schemas.provenance import Role
-from schemas.records import Caption
+from loupe.db.entities import ActivityRecord, NewEntity, WorkResult, fetch, new_entity, pages
+from loupe.db.store import Store
+from loupe.db.work import commit_chunk, register_plan
+from loupe.schemas.provenance import Role
+from loupe.schemas.records import Caption
 from tests.postgres import postgres_programs, private_postgres
 
 CHUNK = 1000

@@ -19,12 +19,12 @@ from importlib import import_module
 from pathlib import Path
 from statistics import median
 
-from db.entities import StoredEntity, WorkResult, find, new_entity
-from flows.engine.context import RunContext, open_context
-from flows.engine.programs import Engine, Program, open_engine
-from flows.engine.runner import Stage, run_each
-from models.profiles.settings import load_settings
-from schemas.records import Caption, Rejection
+from loupe.db.entities import StoredEntity, WorkResult, find, new_entity
+from loupe.flows.engine.context import RunContext, open_context
+from loupe.flows.engine.programs import Engine, Program, open_engine
+from loupe.flows.engine.runner import Stage, run_each
+from loupe.models.profiles.settings import load_settings
+from loupe.schemas.records import Caption, Rejection
 
 WANTED = 1.05
 RECORDS = 200

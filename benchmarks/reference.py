@@ -9,7 +9,7 @@ from typing import Any
 
 from typer.main import get_command
 
-from flows.cli.main import app
+from loupe.flows.cli.main import app
 
 PAGE = Path(__file__).parents[1] / "docs" / "commands.md"
 _HEAD = """# Commands

@@ -13,9 +13,9 @@ import tempfile
 from pathlib import Path
 
 from benchmarks.measuring import elapsed, peak_mib, run_apart
-from db.blobs import BlobStore
-from db.store import Store
-from release.build import build_release
+from loupe.db.blobs import BlobStore
+from loupe.db.store import Store
+from loupe.release.build import build_release
 from tests.release.worlds import DATASET, SOURCES, Composer, picture, store_world
 
 

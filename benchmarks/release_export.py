@@ -34,9 +34,9 @@ MODULES = {"ShardWriter": "webdataset", "to_parquet": "datasets"}
 
 def build(home: Path, images: int, kilobytes: int) -> None:
     from benchmarks.release_build import fill
-    from db.blobs import BlobStore
-    from db.store import Store
-    from release.build import build_release
+    from loupe.db.blobs import BlobStore
+    from loupe.db.store import Store
+    from loupe.release.build import build_release
     from tests.release.worlds import DATASET
 
     fill(home, images, kilobytes)
@@ -55,8 +55,8 @@ def rows_of(release: Path) -> Iterator[dict[str, Any]]:
 
 
 def export(release: Path, name: str, out: Path, verify: bool) -> None:
-    from release.export import export_release
-    from release.export.formats import format_called
+    from loupe.release.export import export_release
+    from loupe.release.export.formats import format_called
 
     export_release(release, format_called(name), out, verify=verify)
 
@@ -90,7 +90,7 @@ WRITERS: dict[str, Callable[[Path, Path], None]] = {
 
 def measure(release: Path, what: str, out: Path) -> None:
     """Perform one task; print its seconds and memory peak in MiB as JSON."""
-    for module in (MODULES.get(what, "release.export"), "release.export.formats"):
+    for module in (MODULES.get(what, "loupe.release.export"), "loupe.release.export.formats"):
         importlib.import_module(module)  # imports are not timed
     name, _, checked = what.partition("+")
     if what in WRITERS:
@@ -127,7 +127,7 @@ def copied(home: Path, *, digested: bool) -> float:
 
     If `digested`, copies are read again to compute the SHA-256 that exports state.
     """
-    from release.files import flush
+    from loupe.release.files import flush
 
     def copy_digested(source: str, target: str) -> str:
         shutil.copyfile(source, target)

@@ -25,10 +25,10 @@ ROUNDS = 5
 
 def measure(home: Path, what: str) -> None:
     """Print seconds and memory peak in MiB as JSON."""
-    from release.export.formats import ReleaseSource
-    from release.report.charts import PictureFolder
-    from release.report.writing import write_report
-    from schemas.processes import ordered_map
+    from loupe.release.export.formats import ReleaseSource
+    from loupe.release.report.charts import PictureFolder
+    from loupe.release.report.writing import write_report
+    from loupe.schemas.processes import ordered_map
 
     def only_pictures() -> None:
         source = ReleaseSource(home / "out")

@@ -17,10 +17,10 @@ from pathlib import Path
 
 from benchmarks.measuring import elapsed, run_apart
 from benchmarks.release_build import fill
-from db.blobs import BlobStore
-from db.store import Store
-from release.build import build_release
-from release.verify import verify_release
+from loupe.db.blobs import BlobStore
+from loupe.db.store import Store
+from loupe.release.build import build_release
+from loupe.release.verify import verify_release
 from tests.release.worlds import DATASET
 
 _SMALL_KILOBYTES = 3

@@ -62,7 +62,7 @@ def read_problem(folder: Path) -> Arrays:
 
 
 def run_loupe(problem: Arrays) -> dict[str, float]:
-    from retrieval.ranking import load_kernels, score_retrieval
+    from loupe.retrieval.ranking import load_kernels, score_retrieval
 
     load_kernels()
     return measured(lambda: score_retrieval(*problem).means())

@@ -22,19 +22,19 @@ from typing import Any, NamedTuple
 import httpx
 from pydantic import SecretStr
 
-from annotate.backend import BATCH, LabelStudioDesk, NewTask, ProjectSpec
-from annotate.pull import OVERLAP, pull
-from annotate.push import push
-from annotate.queues import shipped
-from db.entities import ActivityRecord, new_entity
-from db.store import Store
-from db.work import register_plan, store_activity
-from schemas.faithfulness import FaithfulnessReport
-from schemas.provenance import Role
-from schemas.records import Caption, Image, Rewrite
-from services.environments import ensure_environment, environments_root
-from services.label_studio import NAME, label_studio_token, start_label_studio
-from services.process import free_port, stop
+from loupe.annotate.backend import BATCH, LabelStudioDesk, NewTask, ProjectSpec
+from loupe.annotate.pull import OVERLAP, pull
+from loupe.annotate.push import push
+from loupe.annotate.queues import shipped
+from loupe.db.entities import ActivityRecord, new_entity
+from loupe.db.store import Store
+from loupe.db.work import register_plan, store_activity
+from loupe.schemas.faithfulness import FaithfulnessReport
+from loupe.schemas.provenance import Role
+from loupe.schemas.records import Caption, Image, Rewrite
+from loupe.services.environments import ensure_environment, environments_root
+from loupe.services.label_studio import NAME, label_studio_token, start_label_studio
+from loupe.services.process import free_port, stop
 from tests.annotate.answering import new_sdk
 from tests.postgres import postgres_programs, private_postgres
 

@@ -15,14 +15,14 @@ import tempfile
 import time
 from pathlib import Path
 
-from annotate.backend import Desks
-from flows.engine.context import open_context
-from flows.engine.pipeline import run_pipeline
-from flows.ufine3c.pipeline import ufine3c_pipeline
-from models.profiles.loader import load_profile
-from models.profiles.settings import close_home, load_settings
-from schemas.build import SourceSpec, UFine3CBuild
-from schemas.records import Granularity
+from loupe.annotate.backend import Desks
+from loupe.flows.engine.context import open_context
+from loupe.flows.engine.pipeline import run_pipeline
+from loupe.flows.ufine3c.pipeline import ufine3c_pipeline
+from loupe.models.profiles.loader import load_profile
+from loupe.models.profiles.settings import close_home, load_settings
+from loupe.schemas.build import SourceSpec, UFine3CBuild
+from loupe.schemas.records import Granularity
 from tests.flows.worlds import write_people
 
 WANTED_MICROSECONDS = 50.0

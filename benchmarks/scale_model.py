@@ -28,11 +28,11 @@ from typing import Any, NamedTuple
 import simpy
 
 from benchmarks import worker_processes
-from flows.engine.context import open_context
-from flows.engine.programs import open_engine
-from flows.ufine3c.faithfulness import RewriteChecks
-from models.profiles.settings import load_settings
-from schemas.profile import FaithfulnessSettings
+from loupe.flows.engine.context import open_context
+from loupe.flows.engine.programs import open_engine
+from loupe.flows.ufine3c.faithfulness import RewriteChecks
+from loupe.models.profiles.settings import load_settings
+from loupe.schemas.profile import FaithfulnessSettings
 from tests.flows.ray_cluster import ray_cluster
 
 HOUR = 3600.0
@@ -241,10 +241,10 @@ def simulate(stage: Stage, cluster: Cluster) -> Outcome:
 # Builds: measured constants, and assumptions marked as such.
 
 IMPORT = 1.2e-3  # processor seconds in the run per image with two captions
-CALL = 2.6e-3  # per call to a model, from claim to response (`flows.engine.ledger`)
+CALL = 2.6e-3  # per call to a model, from claim to response (`loupe.flows.engine.ledger`)
 COMMIT = 60e-6  # per copied record (`benchmarks.stage_runner`)
 CHECK, CHECKED = 0.15e-3, 1.5e-3  # per rewrite, in the run and in a worker (`worker_processes`)
-FINGERPRINT = 1.6e-3  # per image of 100 kB, in a worker (`retrieval.similarity`)
+FINGERPRINT = 1.6e-3  # per image of 100 kB, in a worker (`loupe.retrieval.similarity`)
 RELEASE = 2.4e-3  # per row (`benchmarks.release_build`)
 CALL_BYTES, CAPTION_BYTES, IMAGE_BYTES = 1_500, 3_000, 100_000
 

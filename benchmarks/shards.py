@@ -30,31 +30,36 @@ import numpy as np
 import psutil
 from PIL import Image as Pictures
 
-from db.entities import find
-from db.quarantine import quarantine_counts
-from flows.engine.contamination import fingerprint_images, fingerprints_of
-from flows.engine.context import RunContext, open_context
-from flows.engine.embedding import CachedEmbedder, stored_image
-from flows.engine.importing import import_source
-from flows.shards.files import (
+from loupe.db.entities import find
+from loupe.db.quarantine import quarantine_counts
+from loupe.flows.engine.contamination import fingerprint_images, fingerprints_of
+from loupe.flows.engine.context import RunContext, open_context
+from loupe.flows.engine.embedding import CachedEmbedder, stored_image
+from loupe.flows.engine.importing import import_source
+from loupe.flows.shards.files import (
     RecordResult,
     ShardRow,
     computed_shards,
     imported_shards,
     read_shard,
 )
-from flows.shards.steps import embed_shards, find_shard_duplicates, import_shards, rewrite_shards
-from flows.ufine3c.faithfulness import check_rewrites
-from flows.ufine3c.rewriting import rewrite_captions
-from models.profiles.loader import load_profile
-from models.profiles.settings import load_settings
-from retrieval.similarity.near_duplicates import find_near_duplicates
-from schemas.build import SourceSpec
-from schemas.profile import Profile
-from schemas.records import Granularity, Image
-from sources.demonstration.descriptions import describe
-from sources.demonstration.figure import View, draw_pose
-from sources.demonstration.people import Chance, draw_person_attributes
+from loupe.flows.shards.steps import (
+    embed_shards,
+    find_shard_duplicates,
+    import_shards,
+    rewrite_shards,
+)
+from loupe.flows.ufine3c.faithfulness import check_rewrites
+from loupe.flows.ufine3c.rewriting import rewrite_captions
+from loupe.models.profiles.loader import load_profile
+from loupe.models.profiles.settings import load_settings
+from loupe.retrieval.similarity.near_duplicates import find_near_duplicates
+from loupe.schemas.build import SourceSpec
+from loupe.schemas.profile import Profile
+from loupe.schemas.records import Granularity, Image
+from loupe.sources.demonstration.descriptions import describe
+from loupe.sources.demonstration.figure import View, draw_pose
+from loupe.sources.demonstration.people import Chance, draw_person_attributes
 
 NAME = "people"
 CAPTIONS = 4

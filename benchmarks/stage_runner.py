@@ -16,13 +16,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.measuring import elapsed, peak_mib, run_apart
-from db.entities import NewEntity, StoredEntity, WorkResult, new_entity
-from db.work import Pending
-from flows.engine.context import RunContext, open_context
-from flows.engine.runner import Stage, run_stage, run_stream
-from models.profiles.settings import load_settings
-from schemas.provenance import Role
-from schemas.records import Caption
+from loupe.db.entities import NewEntity, StoredEntity, WorkResult, new_entity
+from loupe.db.work import Pending
+from loupe.flows.engine.context import RunContext, open_context
+from loupe.flows.engine.runner import Stage, run_stage, run_stream
+from loupe.models.profiles.settings import load_settings
+from loupe.schemas.provenance import Role
+from loupe.schemas.records import Caption
 
 PEER_REQUIREMENT = "datachain==0.62.0"
 FLAT_GROWTH = 1.1

@@ -25,28 +25,28 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.association import Scene, Tracker, ours, ours_with_embeddings, peer, quality
-from flows.ufine6926.crops import TrackOrigin
-from flows.ufine6926.noise_filter import filter_track
-from flows.ufine6926.tracking import PeopleFollower
-from models.profiles.loader import load_profile
-from models.registry import build_detector
-from models.tracking.association import PersonTracker
-from models.tracking.detector import Detections, Frame
-from schemas.base import sha256_of
-from schemas.chat import ModelRef
-from schemas.profile import Profile
-from schemas.tracking import BuiltinDetector
-from schemas.video import FilterReport, Track
-from sources.demonstration.street import (
+from loupe.flows.ufine6926.crops import TrackOrigin
+from loupe.flows.ufine6926.noise_filter import filter_track
+from loupe.flows.ufine6926.tracking import PeopleFollower
+from loupe.models.profiles.loader import load_profile
+from loupe.models.registry import build_detector
+from loupe.models.tracking.association import PersonTracker
+from loupe.models.tracking.detector import Detections, Frame
+from loupe.schemas.base import sha256_of
+from loupe.schemas.chat import ModelRef
+from loupe.schemas.profile import Profile
+from loupe.schemas.tracking import BuiltinDetector
+from loupe.schemas.video import FilterReport, Track
+from loupe.sources.demonstration.street import (
     OCCLUDED_FROM,
     TrueSighting,
     TrueVideo,
     load_street_truth,
     write_street_world,
 )
-from sources.demonstration.street_script import FaultKind
-from sources.motchallenge import Result
-from sources.video.reader import open_video
+from loupe.sources.demonstration.street_script import FaultKind
+from loupe.sources.motchallenge import Result
+from loupe.sources.video.reader import open_video
 
 TRACKERS: dict[str, Tracker] = {
     "ours": ours_with_embeddings,

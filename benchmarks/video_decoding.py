@@ -67,7 +67,7 @@ def decode(path: Path) -> int:
 
 def decode_and_crop(path: Path) -> int:
     """Number of frames read with `open_video`, with crops of each."""
-    from sources.video.reader import open_video
+    from loupe.sources.video.reader import open_video
 
     count = 0
     with open_video(path) as reader:

@@ -24,18 +24,18 @@ from typing import NamedTuple
 import psutil
 
 from benchmarks.measuring import run_apart
-from db.entities import AgentRef, NewEntity, WorkResult, new_entity
-from flows.engine.context import RunContext, open_context
-from flows.engine.runner import Stage, run_stream
-from flows.ufine3c.faithfulness import check_rewrites
-from models.profiles.settings import load_settings
-from schemas.limited import end_workers
-from schemas.profile import FaithfulnessSettings
-from schemas.provenance import Role
-from schemas.records import Caption, Granularity, Rewrite
-from sources.demonstration.descriptions import describe
-from sources.demonstration.figure import View, draw_pose
-from sources.demonstration.people import Chance, draw_person_attributes
+from loupe.db.entities import AgentRef, NewEntity, WorkResult, new_entity
+from loupe.flows.engine.context import RunContext, open_context
+from loupe.flows.engine.runner import Stage, run_stream
+from loupe.flows.ufine3c.faithfulness import check_rewrites
+from loupe.models.profiles.settings import load_settings
+from loupe.schemas.limited import end_workers
+from loupe.schemas.profile import FaithfulnessSettings
+from loupe.schemas.provenance import Role
+from loupe.schemas.records import Caption, Granularity, Rewrite
+from loupe.sources.demonstration.descriptions import describe
+from loupe.sources.demonstration.figure import View, draw_pose
+from loupe.sources.demonstration.people import Chance, draw_person_attributes
 
 DATASET, AUTHORS = "bench", ("one@1", "two@1")
 WANTED = 1.7

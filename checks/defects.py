@@ -3,9 +3,9 @@
 import re
 from itertools import pairwise
 
-from checks.form import PROSE, Defect, Form, form_defect, shown
-from checks.language import ENGLISH, LETTERS
-from schemas.phrases import QUOTED
+from loupe.checks.form import PROSE, Defect, Form, form_defect, shown
+from loupe.checks.language import ENGLISH, LETTERS
+from loupe.schemas.phrases import QUOTED
 
 
 def text_defect(text: str, form: Form = PROSE, like: str = "") -> Defect | None:

@@ -12,8 +12,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from checks.grammar import unknown_share
-from checks.language import (
+from loupe.checks.grammar import unknown_share
+from loupe.checks.language import (
     ENGLISH,
     LETTERS,
     SURE,
@@ -22,7 +22,7 @@ from checks.language import (
     is_letter_of,
     scripts_of,
 )
-from schemas.phrases import QUOTED
+from loupe.schemas.phrases import QUOTED
 
 
 class Defect(NamedTuple):

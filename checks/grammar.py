@@ -12,8 +12,8 @@ from importlib.resources import files
 from threading import Lock
 from typing import Any, NamedTuple
 
-from checks.language import SURE, foreign_script, guessed_language
-from schemas.phrases import QUOTED
+from loupe.checks.language import SURE, foreign_script, guessed_language
+from loupe.schemas.phrases import QUOTED
 
 # Number agreement, as rules in Weir, Harper's own rule language.
 #
@@ -95,7 +95,7 @@ def _pairs(name: str) -> list[tuple[str, str]]:
 
 @cache
 def _data() -> dict[str, str]:
-    return tomllib.loads(files("checks").joinpath("grammar.toml").read_text(encoding="utf-8"))
+    return tomllib.loads(files("loupe.checks").joinpath("grammar.toml").read_text(encoding="utf-8"))
 
 
 def _subjects(determiner: str, noun: str) -> list[str]:

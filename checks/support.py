@@ -11,8 +11,8 @@ from functools import lru_cache
 from importlib.resources import files
 from typing import NamedTuple
 
-from checks.form import clauses_of, sentences_of, words_of
-from checks.language import ENGLISH, is_written_without_spaces
+from loupe.checks.form import clauses_of, sentences_of, words_of
+from loupe.checks.language import ENGLISH, is_written_without_spaces
 
 _COMMON_BEGINNING = 5  # letters of words that are forms of one another
 _PART_OF_WORD = 4  # letters of a word in a compound
@@ -109,7 +109,7 @@ def _is_form_of(word: str, known: Iterable[str]) -> bool:
 @lru_cache
 def _function_words(language: str) -> frozenset[str]:
     if language == ENGLISH:
-        text = files("checks").joinpath("english_function_words.txt").read_text("utf-8")
+        text = files("loupe.checks").joinpath("english_function_words.txt").read_text("utf-8")
         return frozenset(text.split())
     from stop_words import StopWordError, get_stop_words
 

@@ -10,10 +10,10 @@ from typing import Any, Literal, NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, and_, func, insert, or_, select, true, update
 
-from db.entities import AgentRef, change_in, grouped, pages, register_agents, rows_in
-from db.reviews import StoredTask, change_tasks
-from db.store import Store, reads, writes
-from db.tables import (
+from loupe.db.entities import AgentRef, change_in, grouped, pages, register_agents, rows_in
+from loupe.db.reviews import StoredTask, change_tasks
+from loupe.db.store import Store, reads, writes
+from loupe.db.tables import (
     IS_LAST,
     Agent,
     Annotation,
@@ -24,7 +24,7 @@ from db.tables import (
     alias,
     select_columns,
 )
-from schemas.provenance import Role
+from loupe.schemas.provenance import Role
 
 _ROWS_AT_ONCE = 2000
 AnnotationState = Literal["clear", "unclear", "sent_back", "quarantined", "discarded"]

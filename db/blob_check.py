@@ -9,12 +9,12 @@ from typing import NamedTuple, Self
 
 from sqlalchemy import func, select
 
-from db.blobs import SHARD, BlobFault, BlobStore
-from db.entities import fetch, pages, scan
-from db.store import Store
-from db.tables import Entity
-from db.withdrawal_graph import WITH_FILES, Blob, erased_digests, own_blobs
-from schemas.errors import ServiceError
+from loupe.db.blobs import SHARD, BlobFault, BlobStore
+from loupe.db.entities import fetch, pages, scan
+from loupe.db.store import Store
+from loupe.db.tables import Entity
+from loupe.db.withdrawal_graph import WITH_FILES, Blob, erased_digests, own_blobs
+from loupe.schemas.errors import ServiceError
 
 _PAGE = 1000
 _SHARD_KIND = "shard"

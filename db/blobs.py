@@ -13,8 +13,8 @@ from pathlib import Path
 import fsspec
 from fsspec.implementations.local import LocalFileSystem
 
-from schemas.base import sha256_of
-from schemas.errors import (
+from loupe.schemas.base import sha256_of
+from loupe.schemas.errors import (
     BlobMismatchError,
     ConfigurationError,
     LoupeError,
@@ -22,10 +22,10 @@ from schemas.errors import (
     MissingExtraError,
     ServiceError,
 )
-from schemas.processes import flush_to_disk, write_atomically
+from loupe.schemas.processes import flush_to_disk, write_atomically
 
 SHARD = "application/vnd.apache.parquet"
-"""The media type of shards, whose name is their Merkle root (`flows.shards`)."""
+"""The media type of shards, whose name is their Merkle root (`loupe.flows.shards`)."""
 _SUFFIXES = {
     "image/jpeg": ".jpg",
     "image/png": ".png",
@@ -99,7 +99,7 @@ class BlobStore:
         return sha256
 
     def put_shard(self, root: str, data: bytes) -> None:
-        """Store the file of a shard (`flows.shards`), or replace it."""
+        """Store the file of a shard (`loupe.flows.shards`), or replace it."""
         self._write(self.path_of(root, SHARD), data)
 
     def _write(self, path: str, data: bytes) -> None:

@@ -15,21 +15,28 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Text, case, cast, delete, exists, func, insert, select, update
 
-from db.entities import AgentRef, register_agents
-from db.store import Store, acquire_lock, reads, retried, writes
-from db.tables import Agent, Claim, ModelCall, insert_new
-from schemas.base import sha256_of
-from schemas.chat import ChatAnswer, ChatFailure, ChatOutcome, ChatRequest, ModelRef, ServedModel
-from schemas.errors import ServiceError
-from schemas.image_search import (
+from loupe.db.entities import AgentRef, register_agents
+from loupe.db.store import Store, acquire_lock, reads, retried, writes
+from loupe.db.tables import Agent, Claim, ModelCall, insert_new
+from loupe.schemas.base import sha256_of
+from loupe.schemas.chat import (
+    ChatAnswer,
+    ChatFailure,
+    ChatOutcome,
+    ChatRequest,
+    ModelRef,
+    ServedModel,
+)
+from loupe.schemas.errors import ServiceError
+from loupe.schemas.image_search import (
     SearchAnswer,
     SearchFailure,
     SearchOutcome,
     SearchPrices,
     SearchRequest,
 )
-from schemas.processes import write_atomically
-from schemas.provenance import ANSWERED
+from loupe.schemas.processes import write_atomically
+from loupe.schemas.provenance import ANSWERED
 
 _SPOOLED = ".call.json"
 _log = logging.getLogger(__name__)

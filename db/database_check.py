@@ -4,11 +4,11 @@ from collections.abc import Iterator
 
 from sqlalchemy import select, text
 
-from db.entities import pages, scan
-from db.store import Store
-from db.tables import Derivation, Entity, ParentEntity
-from schemas.provenance import is_id_of
-from schemas.wording import many
+from loupe.db.entities import pages, scan
+from loupe.db.store import Store
+from loupe.db.tables import Derivation, Entity, ParentEntity
+from loupe.schemas.provenance import is_id_of
+from loupe.schemas.wording import many
 
 _PAGE = 1000
 _RESTORE = "restore the database from a backup"

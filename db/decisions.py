@@ -6,7 +6,7 @@ from typing import cast
 
 from sqlalchemy import Connection, insert, or_, select, update
 
-from db.entities import (
+from loupe.db.entities import (
     AgentRef,
     NewDecision,
     StoredEntity,
@@ -17,9 +17,9 @@ from db.entities import (
     rows_in,
     select_entities,
 )
-from db.store import Store, reads, writes
-from db.tables import IS_LAST, Activation, Agent, Decision, Entity, select_columns
-from schemas.provenance import STATE_AFTER, AgentKind, State
+from loupe.db.store import Store, reads, writes
+from loupe.db.tables import IS_LAST, Activation, Agent, Decision, Entity, select_columns
+from loupe.schemas.provenance import STATE_AFTER, AgentKind, State
 
 _COLUMNS = ("entity_id", "verdict", "agent_id", "reason", "successor_id", "annotation_key")
 

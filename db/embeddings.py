@@ -7,11 +7,11 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Connection, select
 
-from db.entities import rows_in
-from db.store import acquire_release_lock, reads, writes
-from db.tables import Embedding, Withdrawal, WithdrawnDigest, insert_new_text
-from schemas.base import canonical_json, digest_of
-from schemas.chat import ModelRef
+from loupe.db.entities import rows_in
+from loupe.db.store import acquire_release_lock, reads, writes
+from loupe.db.tables import Embedding, Withdrawal, WithdrawnDigest, insert_new_text
+from loupe.schemas.base import canonical_json, digest_of
+from loupe.schemas.chat import ModelRef
 
 Kind = Literal["image", "text"]
 Vector = NDArray[np.float32]

@@ -12,8 +12,8 @@ from typing import Any, Literal, NamedTuple, TypeVar, TypeVarTuple
 from sqlalchemy import ColumnElement, Connection, Delete, Row, Select, Update, func, select, text
 from sqlalchemy.orm import InstrumentedAttribute
 
-from db.store import Store, reads
-from db.tables import (
+from loupe.db.store import Store, reads
+from loupe.db.tables import (
     Agent,
     ChildEntity,
     Derivation,
@@ -23,12 +23,12 @@ from db.tables import (
     insert_new,
     insert_rows,
 )
-from schemas.base import EntityRecord, digest_of, entity_id
-from schemas.chat import ModelRef
-from schemas.errors import IntegrityError
-from schemas.processes import batches
-from schemas.provenance import AgentKind, Role
-from schemas.records import Rejection
+from loupe.schemas.base import EntityRecord, digest_of, entity_id
+from loupe.schemas.chat import ModelRef
+from loupe.schemas.errors import IntegrityError
+from loupe.schemas.processes import batches
+from loupe.schemas.provenance import AgentKind, Role
+from loupe.schemas.records import Rejection
 
 SHORTEST_PREFIX = 6
 """The minimum number of digits of an id to search with."""

@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, select, update
 
-from db.entities import rows_in
-from db.store import reads, writes
-from db.tables import Entity, Evaluation, insert_new
-from schemas.base import Split
-from schemas.evaluation import EvaluationResult, HardQuery
+from loupe.db.entities import rows_in
+from loupe.db.store import reads, writes
+from loupe.db.tables import Entity, Evaluation, insert_new
+from loupe.schemas.base import Split
+from loupe.schemas.evaluation import EvaluationResult, HardQuery
 
 
 class StoredEvaluation(NamedTuple):

@@ -7,12 +7,12 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, delete, func, insert, select, update
 
-from db.annotations import answers_where
-from db.decisions import append_decisions
-from db.entities import AgentRef, NewDecision, Verdict, change_in, rows_in
-from db.reviews import GATE_PREFIX, acquire_queue_lock, change_tasks, review_tasks
-from db.store import reads, writes
-from db.tables import (
+from loupe.db.annotations import answers_where
+from loupe.db.decisions import append_decisions
+from loupe.db.entities import AgentRef, NewDecision, Verdict, change_in, rows_in
+from loupe.db.reviews import GATE_PREFIX, acquire_queue_lock, change_tasks, review_tasks
+from loupe.db.store import reads, writes
+from loupe.db.tables import (
     IS_LAST,
     Agent,
     Annotation,

@@ -10,9 +10,9 @@ from prov.identifier import Identifier, Namespace, QualifiedName
 from prov.model import PROV, ProvDocument
 from sqlalchemy import Connection, select
 
-from db.entities import SHORTEST_PREFIX, grouped, links, rows_in
-from db.store import reads
-from db.tables import (
+from loupe.db.entities import SHORTEST_PREFIX, grouped, links, rows_in
+from loupe.db.store import reads
+from loupe.db.tables import (
     Activity,
     Agent,
     Association,
@@ -23,8 +23,8 @@ from db.tables import (
     escape_like,
     select_columns,
 )
-from schemas.base import EntityRecord
-from schemas.errors import UsageError
+from loupe.schemas.base import EntityRecord
+from loupe.schemas.errors import UsageError
 
 R = TypeVar("R", bound=EntityRecord)
 

@@ -16,9 +16,9 @@ from sqlalchemy import (
     update,
 )
 
-from db.reviews import DROPPED, GATE_PREFIX, of_dropped
-from db.store import Store, reads, writes
-from db.tables import (
+from loupe.db.reviews import DROPPED, GATE_PREFIX, of_dropped
+from loupe.db.store import Store, reads, writes
+from loupe.db.tables import (
     Activity,
     Agent,
     Association,
@@ -29,10 +29,10 @@ from db.tables import (
     Work,
     alias,
 )
-from db.work import reset_marks
-from schemas.provenance import ANSWERED, Role
-from schemas.records import Image, Rejection, Sample
-from schemas.video import Video
+from loupe.db.work import reset_marks
+from loupe.schemas.provenance import ANSWERED, Role
+from loupe.schemas.records import Image, Rejection, Sample
+from loupe.schemas.video import Video
 
 _DRAWN_KINDS = (Sample.kind, Image.kind, Video.kind)
 

@@ -20,8 +20,8 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Column, Connection, MetaData, String, Table, insert, select
 
-from db.decisions import decided_by_people, folded_states
-from db.entities import (
+from loupe.db.decisions import decided_by_people, folded_states
+from loupe.db.entities import (
     LIVE,
     StoredEntity,
     ancestor_ids,
@@ -36,9 +36,9 @@ from db.entities import (
     scan,
     select_entities,
 )
-from db.releases import StoreVersion
-from db.store import Store, faults_as_errors, reads
-from db.tables import (
+from loupe.db.releases import StoreVersion
+from loupe.db.store import Store, faults_as_errors, reads
+from loupe.db.tables import (
     Activation,
     Activity,
     Agent,
@@ -50,14 +50,14 @@ from db.tables import (
     Release,
     ReleaseItem,
 )
-from schemas.base import canonical_json
-from schemas.errors import IntegrityError
-from schemas.proposals import Candidate, Strategy, Tracklet, TrackletFrame
-from schemas.provenance import SOURCE_ROLES, TEXT_ROLES, CallRow, Role
-from schemas.records import Image, TermsCorrection
-from schemas.recos import ConfusionCheck, ConfusionMatch, DiscriminabilityReport
-from schemas.release import EmbedderPurpose
-from schemas.video import StageSettings, Track, Video
+from loupe.schemas.base import canonical_json
+from loupe.schemas.errors import IntegrityError
+from loupe.schemas.proposals import Candidate, Strategy, Tracklet, TrackletFrame
+from loupe.schemas.provenance import SOURCE_ROLES, TEXT_ROLES, CallRow, Role
+from loupe.schemas.records import Image, TermsCorrection
+from loupe.schemas.recos import ConfusionCheck, ConfusionMatch, DiscriminabilityReport
+from loupe.schemas.release import EmbedderPurpose
+from loupe.schemas.video import StageSettings, Track, Video
 
 _ROW_KINDS = ("image", "caption", "rewrite")
 
@@ -106,9 +106,9 @@ def snapshot(store: Store, past: StoreVersion | None = None) -> Iterator[Connect
 
     That state is the present one, or `past`.
 
-    The present state has a mark (`db.releases.current_mark`), because the snapshot begins while no
-    transaction is writing: PostgreSQL numbers rows before they are visible, so a row stored later
-    could have a smaller number. States of the past are identified by such a mark.
+    The present state has a mark (`loupe.db.releases.current_mark`), because the snapshot begins
+    while no transaction is writing: PostgreSQL numbers rows before they are visible, so a row
+    stored later could have a smaller number. States of the past are identified by such a mark.
 
     Raises:
         ServiceError: the database does not answer or failed.

@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 from sqlalchemy import Connection, func, insert, select, update
 
-from db.entities import SHORTEST_PREFIX, pages
-from db.store import Store, acquire_release_lock, home_of, reads, writes
-from db.tables import (
+from loupe.db.entities import SHORTEST_PREFIX, pages
+from loupe.db.store import Store, acquire_release_lock, home_of, reads, writes
+from loupe.db.tables import (
     Activation,
     Decision,
     Entity,
@@ -21,12 +21,12 @@ from db.tables import (
     insert_new_text,
     select_columns,
 )
-from schemas.errors import IntegrityError, UsageError
-from schemas.release import Manifest
-from schemas.withdrawal import version_numbers
+from loupe.schemas.errors import IntegrityError, UsageError
+from loupe.schemas.release import Manifest
+from loupe.schemas.withdrawal import version_numbers
 
 # Versions of the store. Entities, decisions and activations are numbered as they are stored and
-# never change: the last number of each identifies a version (`db.release_rows.snapshot`).
+# never change: the last number of each identifies a version (`loupe.db.release_rows.snapshot`).
 
 
 class StateMark(NamedTuple):
@@ -60,7 +60,9 @@ class StoreVersion(NamedTuple):
 
 
 def current_mark(connection: Connection) -> StateMark:
-    """Return the mark of what `connection` sees, which must be a `db.release_rows.snapshot`."""
+    """Return the mark of what `connection` sees, which must be a
+    `loupe.db.release_rows.snapshot`.
+    """
     numbers = (Entity.seq, Decision.id, Activation.id, Withdrawal.id)
     queries = (select(func.coalesce(func.max(one), 0)) for one in numbers)
     entity, decision, activation, withdrawal = (

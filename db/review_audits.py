@@ -20,11 +20,11 @@ from sqlalchemy import (
     select,
 )
 
-from db.annotations import answers_where
-from db.entities import StoredEntity, ancestor_ids, grouped, pages, parents_of
-from db.reviews import WAITING, review_tasks
-from db.store import Store, reads, writes
-from db.tables import (
+from loupe.db.annotations import answers_where
+from loupe.db.entities import StoredEntity, ancestor_ids, grouped, pages, parents_of
+from loupe.db.reviews import WAITING, review_tasks
+from loupe.db.store import Store, reads, writes
+from loupe.db.tables import (
     Agent,
     Annotation,
     AuditDraw,
@@ -33,8 +33,8 @@ from db.tables import (
     Entity,
     ReviewTask,
 )
-from schemas.provenance import Role
-from schemas.quality import AuditedDraw, Stratum
+from loupe.schemas.provenance import Role
+from loupe.schemas.quality import AuditedDraw, Stratum
 
 _PURPOSE = "audit"
 _COUNTING = ("open", "unclear", "answered")

@@ -29,9 +29,9 @@ from sqlalchemy import (
     update,
 )
 
-from db.entities import change_in, rows_in
-from db.store import Store, acquire_lock, reads, retried, writes
-from db.tables import (
+from loupe.db.entities import change_in, rows_in
+from loupe.db.store import Store, acquire_lock, reads, retried, writes
+from loupe.db.tables import (
     IS_LAST,
     Activity,
     Agent,
@@ -49,7 +49,7 @@ from db.tables import (
     insert_new,
     select_columns,
 )
-from schemas.errors import UsageError
+from loupe.schemas.errors import UsageError
 
 TaskState = Literal["open", "unclear", "answered", "skipped", "returned", "closed"]
 GATE_PREFIX = "gate:"

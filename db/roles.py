@@ -5,8 +5,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import NamedTuple
 
-from schemas.errors import IntegrityError
-from schemas.provenance import Role
+from loupe.schemas.errors import IntegrityError
+from loupe.schemas.provenance import Role
 
 
 class CascadePolicy(StrEnum):

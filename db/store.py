@@ -5,7 +5,7 @@ The database is SQLite or PostgreSQL; its tables are created when it is opened f
 Claims prevent concurrent runs from repeating work or paying for it twice. A claim is on a subject
 (a model call, a plan's work on a dataset) or on a range of numbers within one. It belongs to a
 process, which has a random id and a heartbeat in the store. A claim ends with the heartbeat of its
-process, or as soon as the process is known to have died (`schemas.processes`).
+process, or as soon as the process is known to have died (`loupe.schemas.processes`).
 
 The clocks of two machines are never compared. On PostgreSQL, the server's clock gives the age of a
 heartbeat. SQLite has no clock of its own (its `now` is the caller's): a heartbeat has ended if it
@@ -53,9 +53,9 @@ from sqlalchemy.exc import (
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.pool import ConnectionPoolEntry
 
-from db.tables import SCHEMA, Claim, Process, insert_into
-from schemas.errors import ConfigurationError, ServiceError, UsageError
-from schemas.processes import is_process_dead, own_place, sqlite_temporary_folder
+from loupe.db.tables import SCHEMA, Claim, Process, insert_into
+from loupe.schemas.errors import ConfigurationError, ServiceError, UsageError
+from loupe.schemas.processes import is_process_dead, own_place, sqlite_temporary_folder
 
 _log = logging.getLogger(__name__)
 LEASE_SECONDS = 60.0
@@ -566,7 +566,8 @@ def open_engine(url: str, home: Path | None = None) -> Engine:
     """Return an engine for `url`: `sqlite:///file.db` or `postgresql://user@host/database`.
 
     `home` is the installation's folder (default: that of a SQLite file). Releases below it are
-    stored relative to it, and answers that cannot be stored are kept in its `spool` (`db.calls`).
+    stored relative to it, and answers that cannot be stored are kept in its `spool`
+    (`loupe.db.calls`).
 
     SQLite uses WAL mode and foreign keys. Its write transactions begin with `IMMEDIATE`, so that
     two writers wait for each other instead of failing.
@@ -788,7 +789,7 @@ def _create(engine: Engine) -> None:
     import alembic.config
 
     config = alembic.config.Config()
-    config.set_main_option("script_location", "db:migrations")
+    config.set_main_option("script_location", "loupe.db:migrations")
     with engine.connect().execution_options(writes=True) as connection, connection.begin():
         acquire_lock(connection, "migration")
         config.attributes["connection"] = connection

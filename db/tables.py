@@ -167,7 +167,7 @@ class Association(Base):
 
 
 class Entity(Base):
-    """An item with a content-derived id. Only its `state` changes (`db.decisions.fold`)."""
+    """An item with a content-derived id. Only its `state` changes (`loupe.db.decisions.fold`)."""
 
     __table_args__ = (
         Index("ix_entity_pending", "dataset", "kind", "seq"),
@@ -253,7 +253,7 @@ class Work(Base):
 
 
 class LowWaterMark(Base):
-    """The entity number up to which a plan has no pending inputs (`db.work`).
+    """The entity number up to which a plan has no pending inputs (`loupe.db.work`).
 
     `selection` is the digest of the selection of inputs. The mark was computed after `decision` and
     `activation`, the last ones at that time. It is valid while rejections of the plan were dropped
@@ -282,7 +282,7 @@ class Checkpoint(Base):
 
 
 class Process(Base):
-    """A process that makes claims: where it runs (`schemas.processes`), and its heartbeat.
+    """A process that makes claims: where it runs (`loupe.schemas.processes`), and its heartbeat.
 
     `beats` counts up while it runs, `beat_at` is the last time by the database's clock.
     """
@@ -310,10 +310,10 @@ class ModelCall(Base):
 
     `response` is the text of the answer, or what is wrong with it; `raw` is the whole body that the
     server sent, readable or not. Unknown tokens and cost are NULL. `served` is what the server
-    reported about the model in that run (`schemas.chat.ServedModel`), if anything. `repairs` says
-    what was wrong with the form of an answer that was used nevertheless.
+    reported about the model in that run (`loupe.schemas.chat.ServedModel`), if anything. `repairs`
+    says what was wrong with the form of an answer that was used nevertheless.
 
-    A search of images on the web is also a call (`db.calls`): its `tokens_in` are the
+    A search of images on the web is also a call (`loupe.db.calls`): its `tokens_in` are the
     requests that the service counts.
     """
 
@@ -443,7 +443,7 @@ class ReviewPriority(Base):
 
 
 class DeskCursor(Base):
-    """Position up to which a project on a review server was read (`db.reviews.Cursor`)."""
+    """Position up to which a project on a review server was read (`loupe.db.reviews.Cursor`)."""
 
     server: Mapped[str] = mapped_column(Text, primary_key=True)
     project_id: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
@@ -536,7 +536,7 @@ class AuditItem(Base):
 class Release(Base):
     """An immutable snapshot; `id` is the digest of its manifest.
 
-    The marks are the numbers of the last rows that the build read (`db.releases.StateMark`).
+    The marks are the numbers of the last rows that the build read (`loupe.db.releases.StateMark`).
     `inputs` is the digest of all inputs of its last build, if known, and `listing` that of the
     names, sizes and times of its files when they were last read.
     """
@@ -566,7 +566,8 @@ class ReleaseItem(Base):
 class Evaluation(Base):
     """The scores of a model on a split of a release; `id` is a digest of all that it depends on.
 
-    The release may have been built elsewhere. `result` is a `schemas.evaluation.EvaluationResult`.
+    The release may have been built elsewhere. `result` is a
+    `loupe.schemas.evaluation.EvaluationResult`.
     """
 
     __table_args__ = (Index("ix_evaluation_release_id", "release_id", "split"),)
@@ -582,9 +583,9 @@ class Withdrawal(Base):
     """A withdrawal of a target and everything derived from it.
 
     `key` is computed from the request, so that the same request finds the same row; `target` is the
-    target as JSON. `ground` is a value of `schemas.withdrawal.Ground`; `reason` is what the person
-    who requested it wrote, and is stored nowhere else. `erases` tells whether files are erased.
-    `state` is confirmed, then finished.
+    target as JSON. `ground` is a value of `loupe.schemas.withdrawal.Ground`; `reason` is what the
+    person who requested it wrote, and is stored nowhere else. `erases` tells whether files are
+    erased. `state` is confirmed, then finished.
     """
 
     id: Mapped[int] = mapped_column(Number, primary_key=True, autoincrement=True)
@@ -628,7 +629,7 @@ class WithdrawnDigest(Base):
 class WithdrawalNotice(Base):
     """The notice of a withdrawal for the holders of a release.
 
-    `notice` is a `schemas.withdrawal.WithdrawalNotice`.
+    `notice` is a `loupe.schemas.withdrawal.WithdrawalNotice`.
     """
 
     withdrawal_id: Mapped[int] = mapped_column(ForeignKey("withdrawal.id"), primary_key=True)

@@ -9,12 +9,12 @@ from typing import Any, Literal, NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, Row, select, true
 
-from db.entities import LIVE, links, rows_in, scan
-from db.roles import EMPTIED, CascadePolicy, cascade_policy, empties
-from db.tables import Derivation, Entity, WithdrawnDigest, alias, escape_like
-from schemas.base import Record
-from schemas.errors import UsageError
-from schemas.provenance import Role
+from loupe.db.entities import LIVE, links, rows_in, scan
+from loupe.db.roles import EMPTIED, CascadePolicy, cascade_policy, empties
+from loupe.db.tables import Derivation, Entity, WithdrawnDigest, alias, escape_like
+from loupe.schemas.base import Record
+from loupe.schemas.errors import UsageError
+from loupe.schemas.provenance import Role
 
 
 def contrast_method(payload: str) -> str | None:

@@ -5,12 +5,12 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from sqlalchemy import ColumnElement, Connection, Select, and_, delete, exists, or_, select, update
 
-from db.annotations import counted_answers
-from db.decisions import decided_states
-from db.entities import AgentRef, change_in, pages, rows_in
-from db.reviews import WAITING
-from db.store import Store, acquire_release_lock, writes
-from db.tables import (
+from loupe.db.annotations import counted_answers
+from loupe.db.decisions import decided_states
+from loupe.db.entities import AgentRef, change_in, pages, rows_in
+from loupe.db.reviews import WAITING
+from loupe.db.store import Store, acquire_release_lock, writes
+from loupe.db.tables import (
     IS_LAST,
     Annotation,
     Annotator,
@@ -26,8 +26,8 @@ from db.tables import (
     alias,
     insert_new,
 )
-from schemas.base import sha256_of
-from schemas.provenance import Role
+from loupe.schemas.base import sha256_of
+from loupe.schemas.provenance import Role
 
 _JUDGED = ("accepted", "rejected", "superseded")
 _VERDICTS = {"accepted": "accept", "rejected": "reject"}

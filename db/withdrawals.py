@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, func, insert, select, update
 
-from db.decisions import append_decisions
-from db.entities import AgentRef, NewDecision, NewEntity, pages, register_agents, rows_in
-from db.roles import CascadePolicy, cascade_policy
-from db.store import Store, acquire_release_lock, reads, writes
-from db.tables import (
+from loupe.db.decisions import append_decisions
+from loupe.db.entities import AgentRef, NewDecision, NewEntity, pages, register_agents, rows_in
+from loupe.db.roles import CascadePolicy, cascade_policy
+from loupe.db.store import Store, acquire_release_lock, reads, writes
+from loupe.db.tables import (
     Agent,
     Entity,
     Release,
@@ -21,13 +21,13 @@ from db.tables import (
     WithdrawnEntity,
     insert_new,
 )
-from db.tables import Withdrawal as WithdrawalRow
-from db.tables import WithdrawalNotice as NoticeRow
-from db.withdrawal_graph import Blob, WithdrawalTarget, contrast_method, own_digests
-from schemas.base import canonical_json, digest_of
-from schemas.errors import UsageError
-from schemas.provenance import Role
-from schemas.withdrawal import Ground, WithdrawalCount, WithdrawalNotice, version_numbers
+from loupe.db.tables import Withdrawal as WithdrawalRow
+from loupe.db.tables import WithdrawalNotice as NoticeRow
+from loupe.db.withdrawal_graph import Blob, WithdrawalTarget, contrast_method, own_digests
+from loupe.schemas.base import canonical_json, digest_of
+from loupe.schemas.errors import UsageError
+from loupe.schemas.provenance import Role
+from loupe.schemas.withdrawal import Ground, WithdrawalCount, WithdrawalNotice, version_numbers
 
 
 @reads
@@ -208,7 +208,7 @@ def steps_of(connection: Connection, withdrawal: int) -> list[DoneStep]:
 
 
 def confirmed_details(store: Store, withdrawal: int) -> Mapping[str, Any]:
-    """Return what was planned when a withdrawal was confirmed (`flows.withdrawal.plan`)."""
+    """Return what was planned when a withdrawal was confirmed (`loupe.flows.withdrawal.plan`)."""
     (first,) = (one for one in steps_of(store, withdrawal) if one.step == CONFIRMED)
     return first.details
 

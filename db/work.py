@@ -26,8 +26,8 @@ from sqlalchemy import (
     update,
 )
 
-from db.decisions import append_decisions
-from db.entities import (
+from loupe.db.decisions import append_decisions
+from loupe.db.entities import (
     ActivityRecord,
     NewEntity,
     WorkResult,
@@ -36,8 +36,8 @@ from db.entities import (
     register_agents,
     rows_in,
 )
-from db.store import Store, acquire_lock, reads, retried, writes
-from db.tables import (
+from loupe.db.store import Store, acquire_lock, reads, retried, writes
+from loupe.db.tables import (
     Activation,
     Activity,
     Association,
@@ -54,9 +54,9 @@ from db.tables import (
     insert_new,
     insert_new_text,
 )
-from db.withdrawals import withdraw_late_children
-from schemas.base import canonical_json, digest_of
-from schemas.records import Rejection
+from loupe.db.withdrawals import withdraw_late_children
+from loupe.schemas.base import canonical_json, digest_of
+from loupe.schemas.records import Rejection
 
 _STEP = 500
 """Number of finished inputs, or changes, that a search reads before it moves the mark."""
@@ -320,7 +320,7 @@ def drop_rejections(connection: Connection, plan_id: int, inputs: Iterable[int])
     return dropped
 
 
-# Concurrent runs share the pending inputs of a plan by claims on chunks (`db.store`).
+# Concurrent runs share the pending inputs of a plan by claims on chunks (`loupe.db.store`).
 
 _ENTITY_COLUMNS = (
     *("id", "dataset", "kind", "payload", "split", "group_key"),

@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple, TypeVar
 
-from checks.defects import outside_quotes, refusal_in, text_defect
-from checks.form import PROSE, Form, one_line, repetition_in, shown
-from checks.grammar import LANGUAGE, SPELLING, check_grammar
-from checks.language import (
+from loupe.checks.defects import outside_quotes, refusal_in, text_defect
+from loupe.checks.form import PROSE, Form, one_line, repetition_in, shown
+from loupe.checks.grammar import LANGUAGE, SPELLING, check_grammar
+from loupe.checks.language import (
     ENGLISH,
     LETTERS,
     SURE,
@@ -18,9 +18,9 @@ from checks.language import (
     scripts_of,
     writes,
 )
-from prompts.loader import Prompt
-from schemas.chat import ChatAnswer, ChatOutcome, ChatRequest
-from schemas.records import Rejection
+from loupe.prompts.loader import Prompt
+from loupe.schemas.chat import ChatAnswer, ChatOutcome, ChatRequest
+from loupe.schemas.records import Rejection
 
 # JSON schemas of answers.
 
@@ -403,7 +403,7 @@ def read_text(
 
     Raises:
         UnusableAnswerError: `wrong_type`, `too_long`, `truncated_answer`, and the reasons of
-            `checks.defects.text_defect`.
+            `loupe.checks.defects.text_defect`.
     """
     if not isinstance(value, str):
         kind = type(value).__name__

@@ -11,31 +11,31 @@ from typing import NamedTuple
 
 import numpy as np
 
-from db.blob_check import BlobCheck, FaultyBlob
-from db.blobs import SHARD, suffix_of
-from db.entities import StoredEntity, fetch, pages, parents_of
-from db.releases import list_releases
-from db.withdrawal_graph import Blob
-from flows.ccd.edit_measures import change_between, difference_overlay, opened_picture
-from flows.engine.context import RunContext
-from flows.shards.files import erase_again, files_in_shard, images_in_shard, root_in
-from flows.ufine6926.crops import MARGIN, cut, encode
-from models.registry import build_image_editor
-from release.manifest import MANIFEST, read_files
-from schemas.base import sha256_of
-from schemas.chat import ChatImage
-from schemas.contrast import StoredEdit
-from schemas.errors import IntegrityError, LoupeError
-from schemas.image_edit import BuiltinEditor, EditRequest
-from schemas.profile import EditCheckSettings
-from schemas.proposals import Candidate, Strategy
-from schemas.provenance import Role
-from schemas.records import Image, Picture, Shard
-from schemas.video import Observation, StageSettings, Track
-from sources.images import InspectedImage, inspect_image
-from sources.video.finding import FoundVideo, find_videos, video_digest
-from sources.video.reader import VideoRefusedError, open_video
-from sources.video.sequence import is_pattern
+from loupe.db.blob_check import BlobCheck, FaultyBlob
+from loupe.db.blobs import SHARD, suffix_of
+from loupe.db.entities import StoredEntity, fetch, pages, parents_of
+from loupe.db.releases import list_releases
+from loupe.db.withdrawal_graph import Blob
+from loupe.flows.ccd.edit_measures import change_between, difference_overlay, opened_picture
+from loupe.flows.engine.context import RunContext
+from loupe.flows.shards.files import erase_again, files_in_shard, images_in_shard, root_in
+from loupe.flows.ufine6926.crops import MARGIN, cut, encode
+from loupe.models.registry import build_image_editor
+from loupe.release.manifest import MANIFEST, read_files
+from loupe.schemas.base import sha256_of
+from loupe.schemas.chat import ChatImage
+from loupe.schemas.contrast import StoredEdit
+from loupe.schemas.errors import IntegrityError, LoupeError
+from loupe.schemas.image_edit import BuiltinEditor, EditRequest
+from loupe.schemas.profile import EditCheckSettings
+from loupe.schemas.proposals import Candidate, Strategy
+from loupe.schemas.provenance import Role
+from loupe.schemas.records import Image, Picture, Shard
+from loupe.schemas.video import Observation, StageSettings, Track
+from loupe.sources.images import InspectedImage, inspect_image
+from loupe.sources.video.finding import FoundVideo, find_videos, video_digest
+from loupe.sources.video.reader import VideoRefusedError, open_video
+from loupe.sources.video.sequence import is_pattern
 
 _PAGE = 2000
 _ROUNDS = 4

@@ -1,6 +1,6 @@
 """The Prefect server that `loupe up` starts: Prefect's own application behind our checks.
 
-Run it as `python -m flows.prefect_app --port N`; all other settings are `PREFECT_` variables.
+Run it as `python -m loupe.flows.prefect_app --port N`; all other settings are `PREFECT_` variables.
 """
 
 import argparse
@@ -14,8 +14,8 @@ from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 from starlette.websockets import WebSocketClose
 
-from schemas.errors import ConfigurationError
-from services.process import LOOPBACK
+from loupe.schemas.errors import ConfigurationError
+from loupe.services.process import LOOPBACK
 
 _OWN_PAGE = {"same-origin", "none"}
 """`Sec-Fetch-Site` of requests by a server's own pages, and of URLs entered by the user."""
@@ -70,7 +70,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     Raises:
         ConfigurationError: no password is set for the API.
     """
-    parser = argparse.ArgumentParser(prog="python -m flows.prefect_app", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m loupe.flows.prefect_app", description=__doc__)
     parser.add_argument("--port", type=int, required=True)
     options = parser.parse_args(arguments)
     api = get_current_settings().server.api

@@ -1,4 +1,4 @@
-"""A flow run in a process: `python -P -m flows.prefect_run ENTRYPOINT FOLDER`.
+"""A flow run in a process: `python -P -m loupe.flows.prefect_run ENTRYPOINT FOLDER`.
 
 Prefect's own engine runs the pull steps of the deployment, and imports the flow with the working
 folder first on `sys.path`. This one imports an installed flow, and enters FOLDER afterwards:

@@ -1,8 +1,8 @@
 """The Prefect worker that `loupe up` starts: it runs only our deployments, in a fixed way.
 
 Prefect's own worker takes the command, the environment and the folder of a run from the run's
-request, and runs the steps of its deployment. Run this one as `python -P -m flows.prefect_worker`
-in a folder whose files are ours: Prefect takes settings from them.
+request, and runs the steps of its deployment. Run this one as `python -P -m
+loupe.flows.prefect_worker` in a folder whose files are ours: Prefect takes settings from them.
 """
 
 import argparse
@@ -46,8 +46,8 @@ from prefect.states import AwaitingRetry
 from prefect.utilities.processutils import setup_signal_handlers_worker
 from prefect.workers.process import ProcessJobConfiguration, ProcessWorker, ProcessWorkerResult
 
-from schemas.errors import ServiceError
-from schemas.processes import PYTHON
+from loupe.schemas.errors import ServiceError
+from loupe.schemas.processes import PYTHON
 
 JOB_TEMPLATE = {
     "job_configuration": {"stream_output": True},
@@ -80,7 +80,7 @@ class OurJobConfiguration(ProcessJobConfiguration):
 class LoupeWorker(ProcessWorker):
     """Runs the deployments of `entrypoints` in `folder`, and restarts crashed runs.
 
-    A crashed run has lost nothing and continues where it was; see `flows.engine.runner`.
+    A crashed run has lost nothing and continues where it was; see `loupe.flows.engine.runner`.
     """
 
     job_configuration = OurJobConfiguration
@@ -120,7 +120,7 @@ class LoupeWorker(ProcessWorker):
         if problem := reason_to_refuse(flow_run, deployment, self._entrypoints, own):
             raise ServiceError(problem)
         entrypoint = str(deployment.entrypoint) if deployment else ""
-        command = [*PYTHON, "-m", "flows.prefect_run", entrypoint, str(self._folder)]
+        command = [*PYTHON, "-m", "loupe.flows.prefect_run", entrypoint, str(self._folder)]
 
         async def flow_of(_: FlowRun) -> Flow[..., Any]:  # for its hooks
             flow: Flow[..., Any] = await anyio.to_thread.run_sync(resolve_name, entrypoint)
@@ -249,7 +249,9 @@ async def work(pool: str, deployments: Path, lost_after: timedelta, folder: Path
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Execute runs in a folder."""
-    parser = argparse.ArgumentParser(prog="python -m flows.prefect_worker", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m loupe.flows.prefect_worker", description=__doc__
+    )
     parser.add_argument("--pool", required=True)
     parser.add_argument("--deployments", type=Path, required=True)
     parser.add_argument("--lost-after", type=float, required=True, metavar="SECONDS")

@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 
 from PIL import Image
 
-from schemas.chat import (
+from loupe.schemas.chat import (
     ChatAnswer,
     ChatFailure,
     ChatImage,
@@ -19,8 +19,8 @@ from schemas.chat import (
     ModelRef,
     NamedModel,
 )
-from schemas.decoders import plain_picture
-from schemas.errors import ConfigurationError, FormatError, ModelError
+from loupe.schemas.decoders import plain_picture
+from loupe.schemas.errors import ConfigurationError, FormatError, ModelError
 
 SpecT = TypeVar("SpecT", bound=NamedModel)
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Protocol, runtime_checkable
 
-from schemas.chat import ChatFailure, ChatOutcome, ChatRequest, ModelRef, ServedModel
+from loupe.schemas.chat import ChatFailure, ChatOutcome, ChatRequest, ModelRef, ServedModel
 
 
 class Sender:

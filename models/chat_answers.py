@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import httpx
 
-from schemas.chat import (
+from loupe.schemas.chat import (
     ANSWER_IN_REASONING,
     CONTENT_FILTERED,
     QUOTA_EXHAUSTED,
@@ -16,7 +16,7 @@ from schemas.chat import (
     ChatFailure,
     ChatOutcome,
 )
-from schemas.profile import OpenAIChat
+from loupe.schemas.profile import OpenAIChat
 
 _RAW_CHARACTERS = 10_000  # of a refusal
 _SAID_CHARACTERS = 500  # of it, in messages

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from schemas.chat import ModelRef
+from loupe.schemas.chat import ModelRef
 
 Vectors = NDArray[np.float32]
 """Rows of unit length, of shape (n, d)."""

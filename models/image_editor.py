@@ -6,9 +6,9 @@ from typing import Any, Protocol, runtime_checkable
 
 from PIL import Image
 
-from schemas.base import Box
-from schemas.chat import ChatImage, ModelRef
-from schemas.image_edit import EditedPicture, EditOutcome, EditRequest
+from loupe.schemas.base import Box
+from loupe.schemas.chat import ChatImage, ModelRef
+from loupe.schemas.image_edit import EditedPicture, EditOutcome, EditRequest
 
 
 @runtime_checkable

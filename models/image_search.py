@@ -4,9 +4,9 @@ from collections.abc import Callable
 from typing import Any, Protocol, runtime_checkable
 from unicodedata import category
 
-from models.adapter import always
-from schemas.chat import ModelRef
-from schemas.image_search import SearchFailure, SearchOutcome
+from loupe.models.adapter import always
+from loupe.schemas.chat import ModelRef
+from loupe.schemas.image_search import SearchFailure, SearchOutcome
 
 
 @runtime_checkable

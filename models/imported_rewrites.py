@@ -7,14 +7,14 @@ from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
 
-from models.adapter import BuiltinChatModel
-from schemas.base import sha256_of
-from schemas.chat import ChatRequest
-from schemas.errors import ConfigurationError, FormatError
-from schemas.faithfulness import RewritePair
-from schemas.profile import ImportedRewrites
-from schemas.text_files import as_utf8
-from schemas.validation import fault_of
+from loupe.models.adapter import BuiltinChatModel
+from loupe.schemas.base import sha256_of
+from loupe.schemas.chat import ChatRequest
+from loupe.schemas.errors import ConfigurationError, FormatError
+from loupe.schemas.faithfulness import RewritePair
+from loupe.schemas.profile import ImportedRewrites
+from loupe.schemas.text_files import as_utf8
+from loupe.schemas.validation import fault_of
 
 
 class ImportedRewritesModel(BuiltinChatModel[ImportedRewrites]):

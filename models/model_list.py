@@ -5,9 +5,9 @@ from typing import Any
 
 import httpx
 
-from models.tls import trusted_authorities
-from schemas.chat import ServedModel
-from schemas.profile import OpenAIChat
+from loupe.models.tls import trusted_authorities
+from loupe.schemas.chat import ServedModel
+from loupe.schemas.profile import OpenAIChat
 
 _TIMEOUT_SECONDS = 5.0
 _LONGEST = 500  # characters of a value

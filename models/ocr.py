@@ -9,10 +9,10 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from PIL import Image
 
-from models.weights import needs_extra
-from schemas.chat import ModelRef
-from schemas.decoders import as_rgb
-from schemas.profile import TextReaderName
+from loupe.models.weights import needs_extra
+from loupe.schemas.chat import ModelRef
+from loupe.schemas.decoders import as_rgb
+from loupe.schemas.profile import TextReaderName
 
 _MODULE: Final = "rapidocr_onnxruntime"
 _MODEL: Final = "PP-OCRv4"

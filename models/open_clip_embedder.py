@@ -8,8 +8,8 @@ from typing import Any
 
 from PIL import Image
 
-from models.torch_embedder import TorchEmbedder
-from models.weights import (
+from loupe.models.torch_embedder import TorchEmbedder
+from loupe.models.weights import (
     LOCAL_FOLDER,
     checkpoint_digest,
     folder_digest,
@@ -18,10 +18,10 @@ from models.weights import (
     needs_extra,
     require_digest,
 )
-from schemas.decoders import plain_picture
-from schemas.embedding import OpenClipEmbedder
-from schemas.errors import ModelError
-from schemas.validation import refuse_code
+from loupe.schemas.decoders import plain_picture
+from loupe.schemas.embedding import OpenClipEmbedder
+from loupe.schemas.errors import ModelError
+from loupe.schemas.validation import refuse_code
 
 _QUICK = "-quickgelu"
 _PRECISIONS = {"float32": "fp32", "bfloat16": "pure_bf16", "float16": "pure_fp16"}

@@ -16,20 +16,20 @@ from anyio import create_task_group
 from anyio.abc import TaskGroup
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
-from models.adapter import Adapter, secret_in
-from models.chat import Sender, chat_messages
-from models.chat_answers import (
+from loupe.models.adapter import Adapter, secret_in
+from loupe.models.chat import Sender, chat_messages
+from loupe.models.chat_answers import (
     BrokenAnswerError,
     SentRequests,
     ServerError,
     read_completion,
     refusal_of,
 )
-from models.model_list import list_models, listed_model, listed_models
-from models.retrying import backoff, wait_of
-from models.tls import trusted_authorities
-from schemas.chat import ChatFailure, ChatOutcome, ChatRequest, ServedModel
-from schemas.profile import OpenAIChat
+from loupe.models.model_list import list_models, listed_model, listed_models
+from loupe.models.retrying import backoff, wait_of
+from loupe.models.tls import trusted_authorities
+from loupe.schemas.chat import ChatFailure, ChatOutcome, ChatRequest, ServedModel
+from loupe.schemas.profile import OpenAIChat
 
 _CONNECT_TIMEOUT_SECONDS = 10.0
 _LONGEST_WAIT_SECONDS = 120.0  # that a server may ask for; beyond it, the request is given up

@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from models.adapter import Adapter
-from models.tracking.detector import Pixels
-from models.weights import (
+from loupe.models.adapter import Adapter
+from loupe.models.tracking.detector import Pixels
+from loupe.models.weights import (
     configuration_of,
     file_of_package,
     load_network,
@@ -15,9 +15,9 @@ from models.weights import (
     needs_extra,
     torch_device,
 )
-from schemas import tracking
-from schemas.errors import ModelError
-from schemas.video import Body
+from loupe.schemas import tracking
+from loupe.schemas.errors import ModelError
+from loupe.schemas.video import Body
 
 # ViTPose (Xu et al., NeurIPS 2022) as implemented in transformers.
 

@@ -15,13 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from models.adapter import Adapter
-from models.image_editor import edited_picture
-from models.weights import hub_commit, loading_faults, needs_extra, torch_device
-from schemas.decoders import as_rgb
-from schemas.errors import ModelError
-from schemas.image_edit import EditFailure, EditOutcome, EditRequest, QwenImageEdit
-from schemas.validation import fault_of
+from loupe.models.adapter import Adapter
+from loupe.models.image_editor import edited_picture
+from loupe.models.weights import hub_commit, loading_faults, needs_extra, torch_device
+from loupe.schemas.decoders import as_rgb
+from loupe.schemas.errors import ModelError
+from loupe.schemas.image_edit import EditFailure, EditOutcome, EditRequest, QwenImageEdit
+from loupe.schemas.validation import fault_of
 
 _PIPELINES = {False: "QwenImageEditPipeline", True: "QwenImageEditPlusPipeline"}
 _MODULES = {

@@ -7,21 +7,21 @@ from pkgutil import resolve_name
 from threading import Lock
 from typing import Any, assert_never, cast
 
-from models.adapter import Adapter
-from models.chat import ChatModel, RemoteModel, RetryingModel, Sender
-from models.embedding import ImageTextEmbedder
-from models.image_editor import ImageEditor
-from models.image_search import ImageSearch
-from models.tracking.detector import PersonDetector, PoseModel
-from schemas.base import Record
-from schemas.chat import (
+from loupe.models.adapter import Adapter
+from loupe.models.chat import ChatModel, RemoteModel, RetryingModel, Sender
+from loupe.models.embedding import ImageTextEmbedder
+from loupe.models.image_editor import ImageEditor
+from loupe.models.image_search import ImageSearch
+from loupe.models.tracking.detector import PersonDetector, PoseModel
+from loupe.schemas.base import Record
+from loupe.schemas.chat import (
     ANSWER_IN_REASONING,
     ChatFailure,
     ChatOutcome,
     ChatRequest,
     ServedModel,
 )
-from schemas.embedding import (
+from loupe.schemas.embedding import (
     BuiltinEmbedder,
     BuiltinStillsEmbedder,
     MllmEmbedder,
@@ -29,9 +29,9 @@ from schemas.embedding import (
     PlainModelSpec,
     TransformersEmbedder,
 )
-from schemas.image_edit import BuiltinEditor, ImageEditorSpec, QwenImageEdit
-from schemas.image_search import GoogleSearch, OpenverseSearch
-from schemas.profile import (
+from loupe.schemas.image_edit import BuiltinEditor, ImageEditorSpec, QwenImageEdit
+from loupe.schemas.image_search import GoogleSearch, OpenverseSearch
+from loupe.schemas.profile import (
     BuiltinCaptioner,
     BuiltinContraster,
     BuiltinDescriber,
@@ -41,7 +41,7 @@ from schemas.profile import (
     OpenAIChat,
     VllmChat,
 )
-from schemas.tracking import (
+from loupe.schemas.tracking import (
     BuiltinDetector,
     DetectorSpec,
     FairMOTDetector,
@@ -52,27 +52,27 @@ from schemas.tracking import (
 )
 
 _BUILDERS: dict[type[Record], str] = {
-    BuiltinRewriter: "models.builtin.person.composer.RuleRewriter",
-    ImportedRewrites: "models.imported_rewrites.ImportedRewritesModel",
-    BuiltinDescriber: "models.builtin.describer.ColourDescriber",
-    BuiltinCaptioner: "models.builtin.stills.captioner.StillsCaptioner",
-    BuiltinContraster: "models.builtin.stills.contraster.StillsContraster",
-    OpenAIChat: "models.openai_chat.OpenAIChatModel",
-    VllmChat: "models.vllm_chat.VllmChatModel",
-    BuiltinEmbedder: "models.builtin.embedder.ColourLexiconEmbedder",
-    BuiltinStillsEmbedder: "models.builtin.embedder.StillsLexiconEmbedder",
-    OpenClipEmbedder: "models.open_clip_embedder.OpenClipImageTextEmbedder",
-    TransformersEmbedder: "models.transformers_embedder.load_transformers_embedder",
-    MllmEmbedder: "models.transformers_embedder.MllmImageTextEmbedder",
-    BuiltinDetector: "models.builtin.pedestrians.detector.BuiltinPedestrianDetector",
-    SSDLiteDetector: "models.ssdlite.SSDLitePersonDetector",
-    FairMOTDetector: "models.fairmot.detector.FairMOTPersonDetector",
-    ViTPoseModel: "models.pose.TransformersPoseModel",
-    MediaPipePoseModel: "models.pose.MediaPipePoseModel",
-    BuiltinEditor: "models.builtin.stills.editor.StillsEditor",
-    QwenImageEdit: "models.qwen_image_edit.QwenImageEditor",
-    GoogleSearch: "models.search.google.GoogleImageSearch",
-    OpenverseSearch: "models.search.openverse.OpenverseImageSearch",
+    BuiltinRewriter: "loupe.models.builtin.person.composer.RuleRewriter",
+    ImportedRewrites: "loupe.models.imported_rewrites.ImportedRewritesModel",
+    BuiltinDescriber: "loupe.models.builtin.describer.ColourDescriber",
+    BuiltinCaptioner: "loupe.models.builtin.stills.captioner.StillsCaptioner",
+    BuiltinContraster: "loupe.models.builtin.stills.contraster.StillsContraster",
+    OpenAIChat: "loupe.models.openai_chat.OpenAIChatModel",
+    VllmChat: "loupe.models.vllm_chat.VllmChatModel",
+    BuiltinEmbedder: "loupe.models.builtin.embedder.ColourLexiconEmbedder",
+    BuiltinStillsEmbedder: "loupe.models.builtin.embedder.StillsLexiconEmbedder",
+    OpenClipEmbedder: "loupe.models.open_clip_embedder.OpenClipImageTextEmbedder",
+    TransformersEmbedder: "loupe.models.transformers_embedder.load_transformers_embedder",
+    MllmEmbedder: "loupe.models.transformers_embedder.MllmImageTextEmbedder",
+    BuiltinDetector: "loupe.models.builtin.pedestrians.detector.BuiltinPedestrianDetector",
+    SSDLiteDetector: "loupe.models.ssdlite.SSDLitePersonDetector",
+    FairMOTDetector: "loupe.models.fairmot.detector.FairMOTPersonDetector",
+    ViTPoseModel: "loupe.models.pose.TransformersPoseModel",
+    MediaPipePoseModel: "loupe.models.pose.MediaPipePoseModel",
+    BuiltinEditor: "loupe.models.builtin.stills.editor.StillsEditor",
+    QwenImageEdit: "loupe.models.qwen_image_edit.QwenImageEditor",
+    GoogleSearch: "loupe.models.search.google.GoogleImageSearch",
+    OpenverseSearch: "loupe.models.search.openverse.OpenverseImageSearch",
 }
 """What builds the model of a specification; its module is imported when the model is needed."""
 
@@ -124,7 +124,9 @@ class OnDemandChatModel(Adapter[ChatModelSpec]):
         is_read = isinstance(self._spec, OpenAIChat) and self._spec.read_reasoning
         if not is_read or failure.reason != ANSWER_IN_REASONING:
             return failure
-        read: Callable[[str], ChatOutcome] = resolve_name("models.chat_answers.read_reasoning")
+        read: Callable[[str], ChatOutcome] = resolve_name(
+            "loupe.models.chat_answers.read_reasoning"
+        )
         return read(failure.raw)
 
     def served(self) -> ServedModel | None:
@@ -181,7 +183,7 @@ def pinned(spec: PlainModelSpec) -> PlainModelSpec:
 
 
 def _open_clip_digests(spec: OpenClipEmbedder) -> dict[str, Any]:
-    from models.weights import checkpoint_digest, folder_digest, local_folder
+    from loupe.models.weights import checkpoint_digest, folder_digest, local_folder
 
     found: dict[str, Any] = {}
     if spec.architecture_file and not spec.architecture_sha256:
@@ -196,7 +198,7 @@ def _open_clip_digests(spec: OpenClipEmbedder) -> dict[str, Any]:
 
 
 def _transformers_revision(spec: TransformersEmbedder | MllmEmbedder) -> dict[str, Any]:
-    from models.weights import configuration_of, folder_digest, hub_commit
+    from loupe.models.weights import configuration_of, folder_digest, hub_commit
 
     if Path(spec.name).is_dir():
         return {"folder_sha256": spec.folder_sha256 or folder_digest(Path(spec.name))}
@@ -228,7 +230,7 @@ def pinned_detector(spec: DetectorSpec) -> DetectorSpec:
     """
     if not isinstance(spec, FairMOTDetector) or spec.checkpoint_sha256 is not None:
         return spec
-    from models.weights import checkpoint_digest
+    from loupe.models.weights import checkpoint_digest
 
     return spec.model_copy(update={"checkpoint_sha256": checkpoint_digest(spec.checkpoint)})
 
@@ -256,7 +258,7 @@ def build_image_editor(spec: ImageEditorSpec) -> ImageEditor:
 def build_image_search(spec: GoogleSearch | OpenverseSearch) -> ImageSearch:
     """The search that `spec` describes.
 
-    A folder's search needs its images and their vectors: `flows.ccd.searching` makes it.
+    A folder's search needs its images and their vectors: `loupe.flows.ccd.searching` makes it.
 
     Raises:
         ConfigurationError: something that it needs from the environment is missing.
@@ -276,6 +278,6 @@ def runs_on_gpu(spec: DetectorSpec) -> bool:
         import torch  # noqa: F401
     except ModuleNotFoundError:
         return False  # the caller reports it
-    from models.weights import torch_device
+    from loupe.models.weights import torch_device
 
     return torch_device(spec.device).type == "cuda"

@@ -10,12 +10,12 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from models.adapter import FrameAdapter
-from models.builtin.pedestrians.background import best_apart
-from models.builtin.pedestrians.detector import embeddings_of
-from models.tracking.detector import Detections, Frame
-from models.weights import file_of_package
-from schemas.tracking import SSDLiteDetector
+from loupe.models.adapter import FrameAdapter
+from loupe.models.builtin.pedestrians.background import best_apart
+from loupe.models.builtin.pedestrians.detector import embeddings_of
+from loupe.models.tracking.detector import Detections, Frame
+from loupe.models.weights import file_of_package
+from loupe.schemas.tracking import SSDLiteDetector
 
 _SIDE_MULTIPLE_PX: Final = 32
 _WIDEST_ASPECT: Final = 0.8

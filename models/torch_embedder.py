@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 from PIL import Image
 
-from models.adapter import Adapter
-from models.embedding import Vectors
-from models.weights import torch_device
-from schemas.embedding import TorchEmbedderSpec
-from schemas.errors import ModelError
+from loupe.models.adapter import Adapter
+from loupe.models.embedding import Vectors
+from loupe.models.weights import torch_device
+from loupe.schemas.embedding import TorchEmbedderSpec
+from loupe.schemas.errors import ModelError
 
 if TYPE_CHECKING:
     import torch

@@ -8,12 +8,18 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from models.embedding import ImageTextEmbedder
-from models.torch_embedder import TorchEmbedder
-from models.weights import configuration_of, load_network, loading_faults, needs_extra, processor_of
-from schemas.decoders import plain_picture
-from schemas.embedding import MllmEmbedder, TransformersEmbedder, mllm_families
-from schemas.errors import ModelError
+from loupe.models.embedding import ImageTextEmbedder
+from loupe.models.torch_embedder import TorchEmbedder
+from loupe.models.weights import (
+    configuration_of,
+    load_network,
+    loading_faults,
+    needs_extra,
+    processor_of,
+)
+from loupe.schemas.decoders import plain_picture
+from loupe.schemas.embedding import MllmEmbedder, TransformersEmbedder, mllm_families
+from loupe.schemas.errors import ModelError
 
 _CLASSES = {
     "align": "AlignModel",

@@ -7,12 +7,12 @@ from contextlib import contextmanager
 from threading import Condition
 from typing import Any, Protocol
 
-from models.adapter import Adapter
-from models.chat import chat_messages
-from models.weights import needs_extra
-from schemas.chat import REFUSED, ChatAnswer, ChatFailure, ChatOutcome, ChatRequest
-from schemas.errors import ModelError
-from schemas.profile import VllmChat
+from loupe.models.adapter import Adapter
+from loupe.models.chat import chat_messages
+from loupe.models.weights import needs_extra
+from loupe.schemas.chat import REFUSED, ChatAnswer, ChatFailure, ChatOutcome, ChatRequest
+from loupe.schemas.errors import ModelError
+from loupe.schemas.profile import VllmChat
 
 # JSON allows any number of spaces, so a weak model could fill its whole answer with them. And of
 # vLLM's backends, xgrammar allows raw control characters in strings, which is not JSON.

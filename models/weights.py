@@ -10,10 +10,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from schemas.chat import ModelRef, NamedModel
-from schemas.embedding import OpenClipEmbedder
-from schemas.errors import LoupeError, MissingExtraError, ModelError
-from schemas.validation import fault_of
+from loupe.schemas.chat import ModelRef, NamedModel
+from loupe.schemas.embedding import OpenClipEmbedder
+from loupe.schemas.errors import LoupeError, MissingExtraError, ModelError
+from loupe.schemas.validation import fault_of
 
 if TYPE_CHECKING:
     import torch

@@ -13,10 +13,10 @@ import yaml
 from jinja2 import nodes
 from pydantic import Field
 
-from schemas.base import Record, digest_of
-from schemas.chat import ChatImage, ChatRequest
-from schemas.errors import ConfigurationError
-from schemas.validation import validated
+from loupe.schemas.base import Record, digest_of
+from loupe.schemas.chat import ChatImage, ChatRequest
+from loupe.schemas.errors import ConfigurationError
+from loupe.schemas.validation import validated
 
 _FOLDER = Path(__file__).parent
 _TEMPLATES = jinja2.sandbox.ImmutableSandboxedEnvironment(

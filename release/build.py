@@ -18,10 +18,16 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Connection
 
-from db.blobs import BlobStore
-from db.entities import StoredEntity, datasets_of, fetch
-from db.release_rows import CropOrigin, EmbedderOrigin, embedder_origins, released_rows, snapshot
-from db.releases import (
+from loupe.db.blobs import BlobStore
+from loupe.db.entities import StoredEntity, datasets_of, fetch
+from loupe.db.release_rows import (
+    CropOrigin,
+    EmbedderOrigin,
+    embedder_origins,
+    released_rows,
+    snapshot,
+)
+from loupe.db.releases import (
     StateMark,
     StoreVersion,
     adopt_folder,
@@ -30,10 +36,10 @@ from db.releases import (
     mark_after,
     store_release,
 )
-from db.review_audits import audited_draws
-from db.store import Store
-from db.withdrawals import dataset_notices
-from release.contamination import (
+from loupe.db.review_audits import audited_draws
+from loupe.db.store import Store
+from loupe.db.withdrawals import dataset_notices
+from loupe.release.contamination import (
     UNCHECKED,
     Checks,
     OwnImages,
@@ -42,9 +48,9 @@ from release.contamination import (
     look_at,
     seen_row,
 )
-from release.contents import Contents, FoundRow
-from release.documents import write_documents
-from release.files import (
+from loupe.release.contents import Contents, FoundRow
+from loupe.release.documents import write_documents
+from loupe.release.files import (
     DigestingFile,
     Progress,
     ReleasedFile,
@@ -53,36 +59,36 @@ from release.files import (
     refuse_foreign,
     workspace_for,
 )
-from release.leaks import DEFAULT_LIMITS, find_leaks, leak_sentence
-from release.lineage.writing import write_lineage
-from release.manifest import MANIFEST, manifest_in, named, unnamed, write_listing
-from release.model_use import is_demonstration
-from release.notices import prior_withdrawals, write_withdrawals
-from release.publishable import published_name, published_values
-from release.row_files import ParquetRows, texts_of
-from release.rows import ReleaseRow
-from release.scratch import Scratch
-from release.signing import Signature, Signer, add_signature, write_signature
-from release.statistics import ExternalCounts, ReleaseAccumulator, is_reviewed
-from release.terms import refuse_unpermitted, terms_of
-from release.verify.files import files_fault
-from retrieval.similarity.distances import perceptual_hash
-from schemas.base import DATASET_PATTERN, VERSION_PATTERN
-from schemas.errors import IntegrityError, UsageError
-from schemas.processes import ordered_map
-from schemas.quality import AuditStatistics, summarise
-from schemas.records import Caption, Image
-from schemas.release import (
+from loupe.release.leaks import DEFAULT_LIMITS, find_leaks, leak_sentence
+from loupe.release.lineage.writing import write_lineage
+from loupe.release.manifest import MANIFEST, manifest_in, named, unnamed, write_listing
+from loupe.release.model_use import is_demonstration
+from loupe.release.notices import prior_withdrawals, write_withdrawals
+from loupe.release.publishable import published_name, published_values
+from loupe.release.row_files import ParquetRows, texts_of
+from loupe.release.rows import ReleaseRow
+from loupe.release.scratch import Scratch
+from loupe.release.signing import Signature, Signer, add_signature, write_signature
+from loupe.release.statistics import ExternalCounts, ReleaseAccumulator, is_reviewed
+from loupe.release.terms import refuse_unpermitted, terms_of
+from loupe.release.verify.files import files_fault
+from loupe.retrieval.similarity.distances import perceptual_hash
+from loupe.schemas.base import DATASET_PATTERN, VERSION_PATTERN
+from loupe.schemas.errors import IntegrityError, UsageError
+from loupe.schemas.processes import ordered_map
+from loupe.schemas.quality import AuditStatistics, summarise
+from loupe.schemas.records import Caption, Image
+from loupe.schemas.release import (
     ContainedRelease,
     EmbedderPurpose,
     EmbedderUse,
     Manifest,
     ReleaseStatistics,
 )
-from schemas.retrieval_task import check_version
-from schemas.similarity import LeakLimits
-from schemas.taxonomy import Tier, tiers_within, version_in
-from schemas.wording import many
+from loupe.schemas.retrieval_task import check_version
+from loupe.schemas.similarity import LeakLimits
+from loupe.schemas.taxonomy import Tier, tiers_within, version_in
+from loupe.schemas.wording import many
 
 Inspection = Callable[[Path, Manifest], None]
 """Called with the folder of a complete, unpublished release; raises to reject it."""
@@ -136,7 +142,7 @@ def build_release(
     released in UFine6926's format, others in UFine3C's. If there are several splits, the release is
     checked for leaks between them, up to `leak_limits`. For a benchmark of tasks, `tier` selects
     the version; releases of the same state in lower tiers must be contained in it
-    (`schemas.retrieval_task`).
+    (`loupe.schemas.retrieval_task`).
 
     `checks` are computed elsewhere and become part of the release. With `as_of` the release is
     built from an earlier state of the store, and with `lower` it is compared with these releases of

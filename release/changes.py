@@ -13,9 +13,9 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from schemas.base import Count, DatasetName, HexSha256, Record, Version, canonical_json
-from schemas.taxonomy import Tier
-from schemas.withdrawal import version_numbers
+from loupe.schemas.base import Count, DatasetName, HexSha256, Record, Version, canonical_json
+from loupe.schemas.taxonomy import Tier
+from loupe.schemas.withdrawal import version_numbers
 
 _NAMES = (
     *(("name",), ("name", "revision"), ("name", "revision", "parameters")),

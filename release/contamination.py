@@ -14,15 +14,15 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
-from release.publishable import published_name
-from release.rows import ReleasedContrast, ReleaseRow
-from retrieval.similarity.hamming import BITS, nearest_hashes
-from retrieval.similarity.spectrum import UnusablePictureError, look_hash
-from schemas.base import Split, sha256_of
-from schemas.decoders import decode_limited
-from schemas.limited import LimitExceededError
-from schemas.quality import AuditStatistics
-from schemas.release import (
+from loupe.release.publishable import published_name
+from loupe.release.rows import ReleasedContrast, ReleaseRow
+from loupe.retrieval.similarity.hamming import BITS, nearest_hashes
+from loupe.retrieval.similarity.spectrum import UnusablePictureError, look_hash
+from loupe.schemas.base import Split, sha256_of
+from loupe.schemas.decoders import decode_limited
+from loupe.schemas.limited import LimitExceededError
+from loupe.schemas.quality import AuditStatistics
+from loupe.schemas.release import (
     AgreementStatistics,
     ChoiceStatistics,
     GateStatistics,
@@ -33,7 +33,7 @@ from schemas.release import (
     ReleaseAbout,
     UnusedStatistics,
 )
-from schemas.similarity import (
+from loupe.schemas.similarity import (
     FINGERPRINT,
     SEARCHED_BITS,
     Comparison,
@@ -56,7 +56,7 @@ class SeenImage(NamedTuple):
     Attributes:
         name: the path of its file.
         sha256: the digest of its bytes.
-        look: its perceptual hash (`retrieval.similarity.spectrum`); None if it has none.
+        look: its perceptual hash (`loupe.retrieval.similarity.spectrum`); None if it has none.
         split: its split, if any.
         identity: the person or thing shown, as its source names it; None without a source.
         video_sha256: the digest of the video that it was cut from, if any.

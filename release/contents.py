@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 from sqlalchemy import Connection
 
-from db.blobs import suffix_of
-from db.entities import LIVE, StoredEntity, fetch, pages
-from db.release_rows import (
+from loupe.db.blobs import suffix_of
+from loupe.db.entities import LIVE, StoredEntity, fetch, pages
+from loupe.db.release_rows import (
     UNKNOWN,
     CropOrigin,
     DescribedImage,
@@ -21,9 +21,9 @@ from db.release_rows import (
     model_calls,
     strategy_origins,
 )
-from release.model_use import model_uses
-from release.publishable import published_name
-from release.rows import (
+from loupe.release.model_use import model_uses
+from loupe.release.publishable import published_name
+from loupe.release.rows import (
     NO_TERMS,
     CaptionOrigin,
     ReleasedCaption,
@@ -35,10 +35,10 @@ from release.rows import (
     RowForm,
     RowKey,
 )
-from release.scratch import Scratch
-from schemas.errors import IntegrityError, UsageError
-from schemas.proposals import Candidate
-from schemas.records import (
+from loupe.release.scratch import Scratch
+from loupe.schemas.errors import IntegrityError, UsageError
+from loupe.schemas.proposals import Candidate
+from loupe.schemas.records import (
     Caption,
     Contrast,
     Granularity,
@@ -48,7 +48,7 @@ from schemas.records import (
     Source,
     TermsCorrection,
 )
-from schemas.release import (
+from loupe.schemas.release import (
     LeftOutGroups,
     ModelUse,
     ReleasedCorrection,
@@ -57,7 +57,7 @@ from schemas.release import (
     ReleasedVideo,
     TrackletStatistics,
 )
-from schemas.taxonomy import CANDIDATES, TIERS, Tier, tiers_within
+from loupe.schemas.taxonomy import CANDIDATES, TIERS, Tier, tiers_within
 
 _PAGE = 250
 _SHOWN = 5

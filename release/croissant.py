@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from importlib.resources import files
 from typing import Any, Final
 
-from release.facts import (
+from loupe.release.facts import (
     bibtex,
     citation,
     cited_sources,
@@ -20,10 +20,10 @@ from release.facts import (
     responsible_facts,
     stated_licences,
 )
-from release.files import ReleasedFile
-from release.rows import Column, columns_of
-from schemas.licences import licence_of, spdx_page
-from schemas.release import Creator, Manifest, ReleaseAbout
+from loupe.release.files import ReleasedFile
+from loupe.release.rows import Column, columns_of
+from loupe.schemas.licences import licence_of, spdx_page
+from loupe.schemas.release import Creator, Manifest, ReleaseAbout
 
 _ROWS: Final = "rows"
 _SPLITS: Final = "splits"
@@ -146,7 +146,7 @@ _CONFORMS_TO: Final = (
     "http://mlcommons.org/croissant/RAI/1.0",
 )
 CONTEXT: Final[dict[str, Any]] = json.loads(
-    files("release").joinpath("croissant_context.json").read_text("utf-8")
+    files("loupe.release").joinpath("croissant_context.json").read_text("utf-8")
 )
 """The context of the specification (1.1, appendix)."""
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeVar, get_args
 
 from rapidfuzz.distance import Indel
 
-from release.changes import (
+from loupe.release.changes import (
     ComparedRelease,
     Difference,
     FieldChange,
@@ -24,12 +24,12 @@ from release.changes import (
     TextKind,
     value_changes,
 )
-from release.lineage import TABLES
-from release.notices_files import WITHDRAWALS, read_mark, read_notices
-from release.row_files import ListedRelease
-from release.rows import CAPTION_COLUMNS, COARSE_COLUMNS, COLUMNS, captions_in, natural_key
-from schemas.base import canonical_json
-from schemas.withdrawal import WithdrawalNotice
+from loupe.release.lineage import TABLES
+from loupe.release.notices_files import WITHDRAWALS, read_mark, read_notices
+from loupe.release.row_files import ListedRelease
+from loupe.release.rows import CAPTION_COLUMNS, COARSE_COLUMNS, COLUMNS, captions_in, natural_key
+from loupe.schemas.base import canonical_json
+from loupe.schemas.withdrawal import WithdrawalNotice
 
 Texts = list[dict[str, Any]]
 
@@ -142,7 +142,7 @@ def _read_release(folder: Path) -> ListedRelease:
     """The release in `folder`.
 
     Its manifest is checked against its id, and its files except images against the listed sizes;
-    digests are checked by `release.verify`.
+    digests are checked by `loupe.release.verify`.
 
     Raises:
         UsageError: if `folder` is not a release.
@@ -508,8 +508,8 @@ def compare_releases(
 
     A row is identified by its source and the path of its image in it. Consequences of other rows
     are not differences: row numbers and the names of files. The digests of images in the rows are
-    compared; `release.verify` checks that the files have them. Withdrawn rows and texts are listed
-    without their words.
+    compared; `loupe.release.verify` checks that the files have them. Withdrawn rows and texts are
+    listed without their words.
 
     Args:
         before: the folder of a release.

@@ -13,9 +13,9 @@ from typing import Any, Final
 import yaml
 from jinja2 import Environment, PackageLoader, StrictUndefined, TemplateError
 
-from release.contamination import distance_in_words, leak_rule
-from release.croissant import croissant_text
-from release.facts import (
+from loupe.release.contamination import distance_in_words, leak_rule
+from loupe.release.croissant import croissant_text
+from loupe.release.facts import (
     apart_sentences,
     bibtex,
     citation,
@@ -30,24 +30,31 @@ from release.facts import (
     texts_sentence,
     whole_sentence,
 )
-from release.files import ATTRIBUTION, CARD, CITATION, CROISSANT, FIGURE, LEAKS, write_file
-from release.findings import ADVICE
-from release.leaks import certificate_text
-from release.markup import as_link, as_text, share_text
-from release.model_use import PURPOSES, settings_in_words
-from release.published import CCD_TABLE, COMPARED, RECOS, RECOS_TASKS, UFINE6926, published_beside
-from release.report.charts import histogram
-from release.rows import Column, columns_of
-from release.scratch import Scratch
-from release.statistics import HISTOGRAM_STEP
-from release.terms import attribution_text
-from schemas.errors import IntegrityError
-from schemas.licences import licence_of
-from schemas.pages import keep_compiled
-from schemas.quality import wilson_interval
-from schemas.release import Manifest, ReleaseAbout, TaskStatistics
-from schemas.similarity import Contamination
-from schemas.taxonomy import TIERS, PrimaryType, in_order, tiers_within
+from loupe.release.files import ATTRIBUTION, CARD, CITATION, CROISSANT, FIGURE, LEAKS, write_file
+from loupe.release.findings import ADVICE
+from loupe.release.leaks import certificate_text
+from loupe.release.markup import as_link, as_text, share_text
+from loupe.release.model_use import PURPOSES, settings_in_words
+from loupe.release.published import (
+    CCD_TABLE,
+    COMPARED,
+    RECOS,
+    RECOS_TASKS,
+    UFINE6926,
+    published_beside,
+)
+from loupe.release.report.charts import histogram
+from loupe.release.rows import Column, columns_of
+from loupe.release.scratch import Scratch
+from loupe.release.statistics import HISTOGRAM_STEP
+from loupe.release.terms import attribution_text
+from loupe.schemas.errors import IntegrityError
+from loupe.schemas.licences import licence_of
+from loupe.schemas.pages import keep_compiled
+from loupe.schemas.quality import wilson_interval
+from loupe.schemas.release import Manifest, ReleaseAbout, TaskStatistics
+from loupe.schemas.similarity import Contamination
+from loupe.schemas.taxonomy import TIERS, PrimaryType, in_order, tiers_within
 
 # The dataset card in Markdown: what a user of a release must know.
 
@@ -222,7 +229,7 @@ def _hash_thresholds(held: tuple[Contamination, ...]) -> list[int]:
 def card_environment() -> Environment:
     """The environment of the templates, which compiles each of them once."""
     environment = Environment(
-        loader=PackageLoader("release"),
+        loader=PackageLoader("loupe.release"),
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -242,7 +249,7 @@ def card_environment() -> Environment:
         bar=text_bars,
     )
     environment.globals["share"] = share_text
-    keep_compiled(environment, "release")
+    keep_compiled(environment, "loupe.release")
     return environment
 
 

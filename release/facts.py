@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from release.rows import RowForm
-from schemas.licences import Condition, condition_names, licence_of
-from schemas.release import (
+from loupe.release.rows import RowForm
+from loupe.schemas.licences import Condition, condition_names, licence_of
+from loupe.schemas.release import (
     AgreementStatistics,
     Creator,
     Manifest,
@@ -13,7 +13,7 @@ from schemas.release import (
     ReleasedSource,
     ReleaseTerms,
 )
-from schemas.wording import many
+from loupe.schemas.wording import many
 
 
 class ReviewShare(NamedTuple):

@@ -18,8 +18,8 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, NamedTuple, TypeVar
 
-from schemas.errors import DiskFullError, UsageError
-from schemas.processes import flush_to_disk, sqlite_temporary_folder
+from loupe.schemas.errors import DiskFullError, UsageError
+from loupe.schemas.processes import flush_to_disk, sqlite_temporary_folder
 
 CARD = "README.md"
 CITATION = "CITATION.cff"

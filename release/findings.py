@@ -1,6 +1,6 @@
 """The findings of a verification."""
 
-from schemas.base import Record
+from loupe.schemas.base import Record
 
 ADVICE = "run `loupe release verify` for all problems"
 NOT_READABLE = "not_readable"

@@ -19,15 +19,15 @@ from huggingface_hub.errors import (
 from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]
 from pydantic import Field
 
-from release.changes import is_earlier
-from release.export.formats import ReleaseSource
-from release.files import Progress, is_disk_full, is_plain
-from release.findings import Findings
-from release.manifest import MANIFEST, read_values
-from release.signing import SIGNATURE, verify_signature
-from schemas.base import VERSION_PATTERN, Count, DatasetName, HexSha256, Record, Version
-from schemas.errors import ConfigurationError, IntegrityError, ServiceError, UsageError
-from schemas.processes import batches
+from loupe.release.changes import is_earlier
+from loupe.release.export.formats import ReleaseSource
+from loupe.release.files import Progress, is_disk_full, is_plain
+from loupe.release.findings import Findings
+from loupe.release.manifest import MANIFEST, read_values
+from loupe.release.signing import SIGNATURE, verify_signature
+from loupe.schemas.base import VERSION_PATTERN, Count, DatasetName, HexSha256, Record, Version
+from loupe.schemas.errors import ConfigurationError, IntegrityError, ServiceError, UsageError
+from loupe.schemas.processes import batches
 
 _MOST_IMAGES: Final = 10_000
 """The largest number of files in one folder that the hub accepts."""

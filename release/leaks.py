@@ -6,10 +6,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import Any
 
-from release.publishable import published_name
-from retrieval.similarity.distances import ComparedImage, NearMeasure, near_measures, nearest_pairs
-from schemas.base import Split
-from schemas.similarity import (
+from loupe.release.publishable import published_name
+from loupe.retrieval.similarity.distances import (
+    ComparedImage,
+    NearMeasure,
+    near_measures,
+    nearest_pairs,
+)
+from loupe.schemas.base import Split
+from loupe.schemas.similarity import (
     Comparison,
     Contamination,
     LeakCertificate,
@@ -17,7 +22,7 @@ from schemas.similarity import (
     Measure,
     NearPair,
 )
-from schemas.wording import many
+from loupe.schemas.wording import many
 
 DEFAULT_LIMITS = LeakLimits()
 _SHOWN = 5

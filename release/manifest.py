@@ -14,10 +14,10 @@ from typing import Any, Final, NamedTuple
 
 from pydantic import Field, ValidationError, field_validator
 
-from release.files import DigestingFile, ReleasedFile, digest_of_file, is_plain
-from release.findings import Findings
-from release.scratch import Scratch
-from schemas.base import (
+from loupe.release.files import DigestingFile, ReleasedFile, digest_of_file, is_plain
+from loupe.release.findings import Findings
+from loupe.release.scratch import Scratch
+from loupe.schemas.base import (
     IF_KNOWN,
     EntityId,
     HexSha256,
@@ -26,10 +26,10 @@ from schemas.base import (
     leaf_hash,
     node_hash,
 )
-from schemas.errors import IntegrityError, UsageError
-from schemas.json_stream import JsonBreak, JsonCursor, stream_members
-from schemas.release import Manifest
-from schemas.validation import fault_of
+from loupe.schemas.errors import IntegrityError, UsageError
+from loupe.schemas.json_stream import JsonBreak, JsonCursor, stream_members
+from loupe.schemas.release import Manifest
+from loupe.schemas.validation import fault_of
 
 MANIFEST = "manifest.json"
 MAX_CHARACTERS = 16 * 1024 * 1024
@@ -99,7 +99,7 @@ def file_entry(file: ReleasedFile) -> bytes:
 class Listing:
     """The files of a manifest one at a time, and the manifest's values about all of them.
 
-    The root is that of a Merkle tree (`schemas.base`), built leaf by leaf. Only the roots of
+    The root is that of a Merkle tree (`loupe.schemas.base`), built leaf by leaf. Only the roots of
     complete subtrees are kept, so that memory grows with the height of the tree.
     """
 

@@ -6,12 +6,17 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, NamedTuple
 
-from release.publishable import published_model, published_name, published_served, published_values
-from schemas.base import canonical_json
-from schemas.build import SourceSpec, VideoSourceSpec
-from schemas.chat import ServedModel
-from schemas.provenance import CallRow
-from schemas.release import EmbedderPurpose, ModelUse, ReleasedSource
+from loupe.release.publishable import (
+    published_model,
+    published_name,
+    published_served,
+    published_values,
+)
+from loupe.schemas.base import canonical_json
+from loupe.schemas.build import SourceSpec, VideoSourceSpec
+from loupe.schemas.chat import ServedModel
+from loupe.schemas.provenance import CallRow
+from loupe.schemas.release import EmbedderPurpose, ModelUse, ReleasedSource
 
 BUILTIN_PREFIX = "loupe-"
 """Prefix of the names of built-in models; those of published models begin with their publisher."""

@@ -4,10 +4,10 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from release.changes import is_earlier
-from release.manifest import MANIFEST, id_of, peeked_manifest
-from release.signing import read_signature
-from schemas.release import Manifest
+from loupe.release.changes import is_earlier
+from loupe.release.manifest import MANIFEST, id_of, peeked_manifest
+from loupe.release.signing import read_signature
+from loupe.schemas.release import Manifest
 
 
 class NewerRelease(NamedTuple):

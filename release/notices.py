@@ -9,7 +9,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
-from release.files import (
+from loupe.release.files import (
     ATTRIBUTION,
     CARD,
     CITATION,
@@ -21,8 +21,8 @@ from release.files import (
     replace_file,
     write_file,
 )
-from release.manifest import MANIFEST, read_files, read_manifest
-from release.notices_files import (
+from loupe.release.manifest import MANIFEST, read_files, read_manifest
+from loupe.release.notices_files import (
     NOTICES,
     WITHDRAWALS,
     WITHDRAWN,
@@ -32,12 +32,18 @@ from release.notices_files import (
     read_notices,
     superseding,
 )
-from release.row_files import ListedRelease, read_parquet_rows, shards_among
-from schemas.errors import IntegrityError, UsageError
-from schemas.processes import flush_to_disk
-from schemas.release import Manifest, PriorWithdrawal
-from schemas.withdrawal import Ground, NoticeList, WithdrawalNotice, WithdrawnRow, version_numbers
-from schemas.wording import first_of, many
+from loupe.release.row_files import ListedRelease, read_parquet_rows, shards_among
+from loupe.schemas.errors import IntegrityError, UsageError
+from loupe.schemas.processes import flush_to_disk
+from loupe.schemas.release import Manifest, PriorWithdrawal
+from loupe.schemas.withdrawal import (
+    Ground,
+    NoticeList,
+    WithdrawalNotice,
+    WithdrawnRow,
+    version_numbers,
+)
+from loupe.schemas.wording import first_of, many
 
 # Messages to holders of a release about its withdrawn rows, as a sentence or row by row.
 
@@ -224,7 +230,7 @@ def notice_source(path: Path) -> NoticeSource:
 
 
 def notices_of_home(home: Path) -> tuple[WithdrawalNotice, ...]:
-    """The notices that an installation has to publish (see `release.notices.record_notices`).
+    """The notices that an installation has to publish (see `loupe.release.notices.record_notices`).
 
     Raises:
         IntegrityError: if a file of notices cannot be read.

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from release.files import read_plain
-from schemas.base import Version, canonical_json
-from schemas.errors import IntegrityError
-from schemas.validation import fault_of
-from schemas.withdrawal import NoticeList, WithdrawalNotice, version_numbers
+from loupe.release.files import read_plain
+from loupe.schemas.base import Version, canonical_json
+from loupe.schemas.errors import IntegrityError
+from loupe.schemas.validation import fault_of
+from loupe.schemas.withdrawal import NoticeList, WithdrawalNotice, version_numbers
 
 WITHDRAWN = "WITHDRAWN.json"
 """The withdrawals from the release in whose folder it is."""

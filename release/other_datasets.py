@@ -3,13 +3,13 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from release.contamination import Look, Other, SeenImage, SeenVideo, look_at_file, seen_row
-from release.files import shown_path
-from release.manifest import MANIFEST
-from release.row_files import ListedRelease, chosen_split
-from release.rows import ReleaseRow
-from schemas.errors import UsageError
-from schemas.processes import batches, ordered_map
+from loupe.release.contamination import Look, Other, SeenImage, SeenVideo, look_at_file, seen_row
+from loupe.release.files import shown_path
+from loupe.release.manifest import MANIFEST
+from loupe.release.row_files import ListedRelease, chosen_split
+from loupe.release.rows import ReleaseRow
+from loupe.schemas.errors import UsageError
+from loupe.schemas.processes import batches, ordered_map
 
 _ENDINGS = ".avif .bmp .gif .heic .heif .jpe .jpeg .jpg .png .tif .tiff .webp"
 IMAGE_SUFFIXES = frozenset(_ENDINGS.split())

@@ -14,7 +14,7 @@ from ipaddress import ip_address
 from typing import Any
 from urllib.parse import SplitResult, parse_qsl, urlsplit, urlunsplit
 
-from schemas.base import canonical_json
+from loupe.schemas.base import canonical_json
 
 HIDDEN = "(withheld)"
 

@@ -4,9 +4,9 @@ import tomllib
 from importlib.resources import files
 from typing import get_args
 
-from schemas.base import Record
-from schemas.release import Manifest
-from schemas.taxonomy import RetrievalTask, Tier
+from loupe.schemas.base import Record
+from loupe.schemas.release import Manifest
+from loupe.schemas.taxonomy import RetrievalTask, Tier
 
 
 class PublishedSplit(Record):
@@ -46,7 +46,7 @@ class PublishedFigures(Record):
     citation: str = ""
 
 
-_DATA = tomllib.loads(files("release").joinpath("published.toml").read_text("utf-8"))
+_DATA = tomllib.loads(files("loupe.release").joinpath("published.toml").read_text("utf-8"))
 _FIGURES = {name: PublishedFigures(**one) for name, one in _DATA["figures"].items()}
 UFINE6926 = _FIGURES["ufine6926"]
 COMPARED = tuple(PublishedFigures(**one) for one in _DATA["compared"])

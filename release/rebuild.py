@@ -10,19 +10,25 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from db.blobs import BlobStore
-from db.releases import StoredRelease, StoreVersion, list_releases, release_after, withdrawn_items
-from db.store import Store
-from release.build import BuiltRelease, build_release
-from release.changes import value_changes
-from release.contamination import Checks
-from release.files import Progress
-from release.leaks import DEFAULT_LIMITS
-from release.manifest import MANIFEST, read_files
-from schemas.errors import IntegrityError, MissingBlobError
-from schemas.release import Manifest
-from schemas.similarity import LeakLimits
-from schemas.taxonomy import Tier
+from loupe.db.blobs import BlobStore
+from loupe.db.releases import (
+    StoredRelease,
+    StoreVersion,
+    list_releases,
+    release_after,
+    withdrawn_items,
+)
+from loupe.db.store import Store
+from loupe.release.build import BuiltRelease, build_release
+from loupe.release.changes import value_changes
+from loupe.release.contamination import Checks
+from loupe.release.files import Progress
+from loupe.release.leaks import DEFAULT_LIMITS
+from loupe.release.manifest import MANIFEST, read_files
+from loupe.schemas.errors import IntegrityError, MissingBlobError
+from loupe.schemas.release import Manifest
+from loupe.schemas.similarity import LeakLimits
+from loupe.schemas.taxonomy import Tier
 
 _BYTES = ("files_root", "files_count")
 _PARQUET = ".parquet"
@@ -30,7 +36,7 @@ _SHOWN = 3
 
 
 class RebuildInputs(NamedTuple):
-    """The arguments of `release.build.build_release` to build a release again."""
+    """The arguments of `loupe.release.build.build_release` to build a release again."""
 
     tier: Tier | None
     leak_limits: LeakLimits

@@ -1,7 +1,8 @@
 """Read and write the rows of a release: JSON and Parquet.
 
 A release is read from its folder alone. Everything is checked against the manifest first, and
-reading stops at the first fault. `release.verify` checks all of a release and lists every problem.
+reading stops at the first fault. `loupe.release.verify` checks all of a release and lists every
+problem.
 """
 
 import json
@@ -16,18 +17,18 @@ from typing import Any, NamedTuple, Self, TypeVar
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from release.files import DigestingFile, ReleasedFile, content_fault
-from release.findings import ADVICE, Findings, TooManyProblemsError
-from release.manifest import (
+from loupe.release.files import DigestingFile, ReleasedFile, content_fault
+from loupe.release.findings import ADVICE, Findings, TooManyProblemsError
+from loupe.release.manifest import (
     MANIFEST,
     opened_json,
     read_manifest,
     require_release,
     verify_manifest,
 )
-from release.notices_files import erasure_of
-from release.parquet import TYPES, WRITING, bounded_batches, opened_parquet
-from release.rows import (
+from loupe.release.notices_files import erasure_of
+from loupe.release.parquet import TYPES, WRITING, bounded_batches, opened_parquet
+from loupe.release.rows import (
     BESIDE_IMAGES,
     COLUMNS,
     PLAIN,
@@ -41,14 +42,14 @@ from release.rows import (
     published_row,
     translated,
 )
-from release.scratch import Scratch
-from schemas.base import Split
-from schemas.errors import IntegrityError, UsageError
-from schemas.json_stream import stream_list
-from schemas.licences import permits_release
-from schemas.processes import ordered_map
-from schemas.release import Manifest
-from schemas.taxonomy import DifferenceType
+from loupe.release.scratch import Scratch
+from loupe.schemas.base import Split
+from loupe.schemas.errors import IntegrityError, UsageError
+from loupe.schemas.json_stream import stream_list
+from loupe.schemas.licences import permits_release
+from loupe.schemas.processes import ordered_map
+from loupe.schemas.release import Manifest
+from loupe.schemas.taxonomy import DifferenceType
 
 T = TypeVar("T")
 

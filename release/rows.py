@@ -9,8 +9,8 @@ from itertools import starmap
 from math import isfinite
 from typing import Any, Literal, NamedTuple, get_args
 
-from schemas.base import Box, Split
-from schemas.taxonomy import DifferenceType, RetrievalTask, Tier
+from loupe.schemas.base import Box, Split
+from loupe.schemas.taxonomy import DifferenceType, RetrievalTask, Tier
 
 SPLITS: tuple[Split, ...] = ("train", "val", "test")
 
@@ -99,7 +99,7 @@ def _column(name: str, values: Mapping[str, Any]) -> Column:
     return Column(name, **{**values, "parts": parts})
 
 
-_DECLARED = tomllib.loads(files("release").joinpath("columns.toml").read_text("utf-8"))
+_DECLARED = tomllib.loads(files("loupe.release").joinpath("columns.toml").read_text("utf-8"))
 COLUMNS: tuple[Column, ...] = tuple(_column(*one) for one in _DECLARED.items())
 """All possible columns of a release, in order."""
 BESIDE_IMAGES = [column.name for column in COLUMNS if column.name != "image"]

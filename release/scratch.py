@@ -5,10 +5,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from release.files import ReleasedFile
-from release.rows import Credit, RowKey
-from schemas.base import sha256_of
-from schemas.release import RepeatStatistics
+from loupe.release.files import ReleasedFile
+from loupe.release.rows import Credit, RowKey
+from loupe.schemas.base import sha256_of
+from loupe.schemas.release import RepeatStatistics
 
 _TABLES = """
     PRAGMA journal_mode=OFF;

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
-from release.files import read_plain, replace_file
-from release.findings import Findings
-from schemas.base import HexSha256, Record
-from schemas.errors import ConfigurationError, UsageError
-from schemas.validation import fault_of
+from loupe.release.files import read_plain, replace_file
+from loupe.release.findings import Findings
+from loupe.schemas.base import HexSha256, Record
+from loupe.schemas.errors import ConfigurationError, UsageError
+from loupe.schemas.validation import fault_of
 
 if TYPE_CHECKING:  # heavy, and needed for signatures alone
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey

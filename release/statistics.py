@@ -13,13 +13,13 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from release.rows import Credit, ReleaseRow, RowForm
-from release.scratch import Scratch
-from release.terms import DerivedTerms, LicensedItem, held_by_sources, licence_statistics
-from retrieval.similarity.distances import ComparedImage
-from schemas.base import Split
-from schemas.records import Granularity
-from schemas.release import (
+from loupe.release.rows import Credit, ReleaseRow, RowForm
+from loupe.release.scratch import Scratch
+from loupe.release.terms import DerivedTerms, LicensedItem, held_by_sources, licence_statistics
+from loupe.retrieval.similarity.distances import ComparedImage
+from loupe.schemas.base import Split
+from loupe.schemas.records import Granularity
+from loupe.schemas.release import (
     UNSTATED,
     ContrastStatistics,
     DescriptionStatistics,
@@ -38,7 +38,7 @@ from schemas.release import (
     TaskStatistics,
     TierStatistics,
 )
-from schemas.taxonomy import TIERS, DifferenceType, RetrievalTask, Tier, in_order
+from loupe.schemas.taxonomy import TIERS, DifferenceType, RetrievalTask, Tier, in_order
 
 _TOKEN = re.compile(r"[^\W_]+(?:['’-][^\W_]+)*|[^\w\s]")
 """Words and punctuation marks."""

@@ -5,10 +5,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations, groupby
 from typing import NamedTuple
 
-from release.markup import as_link, as_text
-from release.rows import Credit
-from schemas.errors import IntegrityError
-from schemas.licences import (
+from loupe.release.markup import as_link, as_text
+from loupe.release.rows import Credit
+from loupe.schemas.errors import IntegrityError
+from loupe.schemas.licences import (
     CONDITIONS,
     condition_names,
     is_compatible,
@@ -17,7 +17,7 @@ from schemas.licences import (
     may_become,
     permits_release,
 )
-from schemas.release import (
+from loupe.schemas.release import (
     LicenceStatistics,
     LicenceTerms,
     ReleasedSource,

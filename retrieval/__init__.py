@@ -1,1 +1,3 @@
-"""Scoring: metrics, evaluators, and the CFAM trainer. Only `retrieval.cfam.network` loads torch."""
+"""Scoring: metrics, evaluators, and the CFAM trainer. Only `loupe.retrieval.cfam.network` loads
+torch.
+"""

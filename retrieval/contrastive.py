@@ -13,12 +13,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from pydantic import BaseModel, Field, ValidationError
 
-from retrieval.distractors import BenchmarkDistractors
-from retrieval.embeddings import FloatRows, Ids, check_same_space, unit_rows
-from retrieval.ranking import bootstrap_means, load_kernels, score_retrieval
-from retrieval.similarity.products import Similarities, pair_similarities
-from schemas.errors import FormatError
-from schemas.evaluation import (
+from loupe.retrieval.distractors import BenchmarkDistractors
+from loupe.retrieval.embeddings import FloatRows, Ids, check_same_space, unit_rows
+from loupe.retrieval.ranking import bootstrap_means, load_kernels, score_retrieval
+from loupe.retrieval.similarity.products import Similarities, pair_similarities
+from loupe.schemas.errors import FormatError
+from loupe.schemas.evaluation import (
     CONTRAST_METRICS,
     ContrastiveResult,
     Direction,
@@ -27,10 +27,10 @@ from schemas.evaluation import (
     Score,
     Scores,
 )
-from schemas.release import MethodGuess
-from schemas.taxonomy import DifferenceType, PrimaryType
-from schemas.text_files import read_text
-from schemas.validation import fault_of
+from loupe.schemas.release import MethodGuess
+from loupe.schemas.taxonomy import DifferenceType, PrimaryType
+from loupe.schemas.text_files import read_text
+from loupe.schemas.validation import fault_of
 
 Name = Annotated[str, Field(min_length=1)]
 Rows = NDArray[Any]
@@ -198,7 +198,8 @@ def contrastive_samples(listed: object, name: str) -> ContrastiveSamples:
     list's name in messages.
 
     Raises:
-        FormatError: see `retrieval.contrastive.listed_samples`; or a group has no anchor or two.
+        FormatError: see `loupe.retrieval.contrastive.listed_samples`; or a group has no anchor or
+            two.
     """
     samples = listed_samples(listed, _Sample, name)
     anchors: dict[str, int] = {}

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from retrieval.embeddings import (
+from loupe.retrieval.embeddings import (
     FloatRows,
     Ids,
     check_same_space,
@@ -17,10 +17,10 @@ from retrieval.embeddings import (
     exact_units,
     unit_rows,
 )
-from retrieval.score_matrix import text_cosines
-from retrieval.similarity.products import Neighbours, Similarities, nearest_units
-from schemas.errors import DegenerateCriterionError, FormatError, UsageError
-from schemas.recos import CaptionVerdict, DiscriminabilitySettings
+from loupe.retrieval.score_matrix import text_cosines
+from loupe.retrieval.similarity.products import Neighbours, Similarities, nearest_units
+from loupe.schemas.errors import DegenerateCriterionError, FormatError, UsageError
+from loupe.schemas.recos import CaptionVerdict, DiscriminabilitySettings
 
 # dis(t): how evenly a caption fits the images that it could be confused with.
 
@@ -67,7 +67,7 @@ def _exact_cosines(texts: Rows, images: Rows, images_at: Ids) -> Similarities:
         images: floats of shape (m, d), alike; only the rows that are named are read.
         images_at: indices of images, of shape (n, k).
     """
-    from retrieval.kernels import fill_similarities
+    from loupe.retrieval.kernels import fill_similarities
 
     count, k = images_at.shape
     cosines = np.empty((count, k))

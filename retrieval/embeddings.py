@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from schemas.errors import FormatError
+from loupe.schemas.errors import FormatError
 
 # Unit rows: float32, of unit length, validated.
 #

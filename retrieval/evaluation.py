@@ -7,12 +7,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from retrieval.embeddings import FloatRows, Ids, unit_rows
-from retrieval.ranking import REPLICATES, RetrievalScores, bootstrap_means, score_retrieval
-from retrieval.score_matrix import Rerank, score_similarities
-from retrieval.similarity.products import pair_similarities
-from schemas.errors import UsageError
-from schemas.evaluation import (
+from loupe.retrieval.embeddings import FloatRows, Ids, unit_rows
+from loupe.retrieval.ranking import REPLICATES, RetrievalScores, bootstrap_means, score_retrieval
+from loupe.retrieval.score_matrix import Rerank, score_similarities
+from loupe.retrieval.similarity.products import pair_similarities
+from loupe.schemas.errors import UsageError
+from loupe.schemas.evaluation import (
     Direction,
     DirectionResult,
     GroupResult,

@@ -6,8 +6,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from retrieval.embeddings import FloatRows, Ids
-from retrieval.similarity.products import Similarities
+from loupe.retrieval.embeddings import FloatRows, Ids
+from loupe.retrieval.similarity.products import Similarities
 
 # The similarity of two rows, in float64 and always added up in the same order.
 
@@ -87,8 +87,8 @@ def keep_nearest(
     """Merges a tile of products into the nearest rows of each query of a block.
 
     Products exclude what cannot be among the nearest; the rest is computed by the rule of
-    `retrieval.similarity.products`. Of equal rows the first stays first, so parts must come in
-    the order of the gallery.
+    `loupe.retrieval.similarity.products`. Of equal rows the first stays first, so parts must come
+    in the order of the gallery.
 
     Args:
         tile: products of the block and the part, of shape (n, m).

@@ -6,9 +6,9 @@ It estimates the errors of annotators, and whether edited images differ from fou
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from retrieval.contrastive import ContrastiveSamples, Rows
-from retrieval.ranking import SEED, Floats, Interval, bootstrap_means
-from schemas.release import MethodGuess
+from loupe.retrieval.contrastive import ContrastiveSamples, Rows
+from loupe.retrieval.ranking import SEED, Floats, Interval, bootstrap_means
+from loupe.schemas.release import MethodGuess
 
 FOLDS = 5
 """Also the fewest groups, and the fewest samples of each label, that are measured on."""

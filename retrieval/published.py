@@ -6,9 +6,9 @@ from pathlib import Path
 
 from pydantic import Field, model_validator
 
-from schemas.base import Record
-from schemas.evaluation import Direction
-from schemas.taxonomy import DifferenceType
+from loupe.schemas.base import Record
+from loupe.schemas.evaluation import Direction
+from loupe.schemas.taxonomy import DifferenceType
 
 # Scores that the authors of the datasets publish, to be read beside one's own.
 #
@@ -33,9 +33,9 @@ class PublishedRow(Record):
 class PublishedTable(Record):
     """One direction on one dataset, by models that were trained on one dataset.
 
-    `metrics` are those of `schemas.evaluation`, or types and aspects: the scores are FG-CDE then.
-    `paper` is a key of the file's `papers`, and `citation` its value; `place` is where the table is
-    printed in it. `trained_on` is empty where the paper names no single training set.
+    `metrics` are those of `loupe.schemas.evaluation`, or types and aspects: the scores are FG-CDE
+    then. `paper` is a key of the file's `papers`, and `citation` its value; `place` is where the
+    table is printed in it. `trained_on` is empty where the paper names no single training set.
     """
 
     paper: str

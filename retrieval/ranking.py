@@ -2,8 +2,8 @@
 
 Queries are processed in blocks, the gallery in parts. For each tile of their product, a loop counts
 and sums what ranks above each match; nothing is sorted or stored. Ranks are exact: what float32
-cannot distinguish is decided by the rule of `retrieval.similarity.products`. So they do not depend
-on the size of a block, the number of workers or the order of the gallery.
+cannot distinguish is decided by the rule of `loupe.retrieval.similarity.products`. So they do not
+depend on the size of a block, the number of workers or the order of the gallery.
 
 Confidence intervals come from a bootstrap over identities or other groups. Queries of one identity
 share their matches and are not independent, so whole groups are drawn with replacement (Davison and
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from retrieval.embeddings import (
+from loupe.retrieval.embeddings import (
     FloatRows,
     Ids,
     check_same_space,
@@ -28,13 +28,17 @@ from retrieval.embeddings import (
     checked_shape,
     unit_rows,
 )
-from retrieval.similarity.products import limits, pair_similarities, products_in_their_own_thread
-from schemas.errors import UsageError
-from schemas.processes import usual_workers
-from schemas.quality import CONFIDENCE
+from loupe.retrieval.similarity.products import (
+    limits,
+    pair_similarities,
+    products_in_their_own_thread,
+)
+from loupe.schemas.errors import UsageError
+from loupe.schemas.processes import usual_workers
+from loupe.schemas.quality import CONFIDENCE
 
 if TYPE_CHECKING:
-    from retrieval.kernels import QueryBlock
+    from loupe.retrieval.kernels import QueryBlock
 
 # The ranks of the matches of queries: all that the metrics need to know.
 
@@ -542,7 +546,7 @@ class _Scoring(NamedTuple):
             start, spent = end, int(cost[end - 1])
 
     def _score(self, block: slice, tile: NDArray[np.float32], width: int) -> _Found:
-        from retrieval.kernels import rank_tile
+        from loupe.retrieval.kernels import rank_tile
 
         rows = unit_rows(self.queries[block], self.name, first_row=block.start)
         pairs = self._pairs(block, rows)
@@ -563,7 +567,7 @@ class _Scoring(NamedTuple):
 
     def _pairs(self, block: slice, rows: FloatRows) -> "QueryBlock":
         """The queries of a block with their matches, without counts."""
-        from retrieval.kernels import QueryBlock
+        from loupe.retrieval.kernels import QueryBlock
 
         firsts, counts = self.firsts[block], self.counts[block]
         starts = np.concatenate(([0], np.cumsum(counts)))
@@ -577,7 +581,7 @@ class _Scoring(NamedTuple):
 
     def _matches(self, pairs: "QueryBlock") -> RankedMatches:
         """The counts of a block, with similarities normalised to [0, 1]."""
-        from retrieval.kernels import FIXED_POINT
+        from loupe.retrieval.kernels import FIXED_POINT
 
         matches = RankedMatches(
             gallery=len(self.gallery.rows),
@@ -593,7 +597,7 @@ class _Scoring(NamedTuple):
 
     def _by_place(self, matches: RankedMatches, rows: FloatRows) -> tuple[Floats, Floats]:
         """Similarities with the items at the ranks of matches in the gallery as given."""
-        from retrieval.kernels import sum_up_to
+        from loupe.retrieval.kernels import sum_up_to
 
         places = matches.ranks - 1
         at_place, up_to_place = np.empty((2, len(places)))

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from pydantic import Field
 
-from retrieval.contrastive import (
+from loupe.retrieval.contrastive import (
     Rows,
     Sample,
     SampleRecall,
@@ -18,11 +18,11 @@ from retrieval.contrastive import (
     sample_recall,
     sides_by_direction,
 )
-from retrieval.embeddings import Ids
-from retrieval.ranking import load_kernels
-from schemas.errors import FormatError
-from schemas.evaluation import Direction
-from schemas.taxonomy import RetrievalTask, in_order
+from loupe.retrieval.embeddings import Ids
+from loupe.retrieval.ranking import load_kernels
+from loupe.schemas.errors import FormatError
+from loupe.schemas.evaluation import Direction
+from loupe.schemas.taxonomy import RetrievalTask, in_order
 
 # The samples of a benchmark of tasks (ReCoS): which image is for which task, and its captions.
 
@@ -67,7 +67,7 @@ def recos_samples(listed: object, name: str) -> RecosSamples:
     messages.
 
     Raises:
-        FormatError: see `retrieval.contrastive.listed_samples`; or no image has a caption.
+        FormatError: see `loupe.retrieval.contrastive.listed_samples`; or no image has a caption.
     """
     samples = listed_samples(listed, _Sample, name)
     captions = np.array([sample.captions for sample in samples])

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple, Self
 
 from pydantic import Field, model_validator
 
-from retrieval.published import published_tables
-from schemas.base import Record
-from schemas.errors import UsageError
-from schemas.evaluation import DIRECTIONS, Direction
+from loupe.retrieval.published import published_tables
+from loupe.schemas.base import Record
+from loupe.schemas.errors import UsageError
+from loupe.schemas.evaluation import DIRECTIONS, Direction
 
 _FOLDER = Path(__file__).with_name("reproduce")
 PAPERS = ("ufinebench", "recos", "ccd")

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from retrieval.embeddings import FloatRows, Ids, unit_rows
-from retrieval.ranking import (
+from loupe.retrieval.embeddings import FloatRows, Ids, unit_rows
+from loupe.retrieval.ranking import (
     Floats,
     RankedMatches,
     RetrievalScores,
@@ -21,8 +21,8 @@ from retrieval.ranking import (
     inverse_negative_penalty,
     similarity_distribution,
 )
-from retrieval.similarity.products import Neighbours, nearest_rows
-from schemas.errors import UsageError
+from loupe.retrieval.similarity.products import Neighbours, nearest_rows
+from loupe.schemas.errors import UsageError
 
 _PRODUCTS_AT_ONCE = 1 << 24
 

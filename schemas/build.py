@@ -6,19 +6,19 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, model_validator
 
-from schemas.base import IF_KNOWN, DatasetName, Record, Split, Version
-from schemas.errors import ConfigurationError
-from schemas.records import Granularity, Method
-from schemas.retrieval_task import RENDERED_TASKS, TASK_FORMS, TaskForm
-from schemas.similarity import TEST_SHARE
-from schemas.taxonomy import RetrievalTask, Tier
-from schemas.text_files import read_toml
-from schemas.validation import PlacedPath, nearest_hint, placed
+from loupe.schemas.base import IF_KNOWN, DatasetName, Record, Split, Version
+from loupe.schemas.errors import ConfigurationError
+from loupe.schemas.records import Granularity, Method
+from loupe.schemas.retrieval_task import RENDERED_TASKS, TASK_FORMS, TaskForm
+from loupe.schemas.similarity import TEST_SHARE
+from loupe.schemas.taxonomy import RetrievalTask, Tier
+from loupe.schemas.text_files import read_toml
+from loupe.schemas.validation import PlacedPath, nearest_hint, placed
 
 Gate = Annotated[
     str, Field(pattern=r"^(required|auto|sample:(0|1|0?\.[0-9]+|[01]\.0*)(:-?[0-9]+)?)$")
 ]
-"""A policy for the review of a step, as `annotate.queues` reads it."""
+"""A policy for the review of a step, as `loupe.annotate.queues` reads it."""
 LICENSED_IMAGES = "licensed-images"
 """The format of sources in which each image has a licence of its own."""
 RENDERED_IMAGES = "rendered"
@@ -99,8 +99,8 @@ class VideoSourceSpec(Record):
 class Build(Record):
     """The keys that the build files of all pipelines share.
 
-    A build file also states who reviews at each gate (`flows.engine.pipeline.load_build`): with
-    the keys of the gates, or with `gate` for all of them. Builds in Python may leave that out.
+    A build file also states who reviews at each gate (`loupe.flows.engine.pipeline.load_build`):
+    with the keys of the gates, or with `gate` for all of them. Builds in Python may leave that out.
 
     Attributes:
         dataset: the dataset that is built. It differs from the datasets of the sources, which are
@@ -109,7 +109,7 @@ class Build(Record):
         against: releases, datasets and folders that a release is compared with.
         strict_version: whether a version number that is too small for the changes since the
             previous release prevents the release; otherwise it is only reported
-            (`flows.engine.releasing`).
+            (`loupe.flows.engine.releasing`).
         max_unusable_share: maximum share of unusable answers of a model; above it, nothing is
             released.
         sources: the sources of the dataset.

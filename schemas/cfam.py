@@ -4,9 +4,9 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from schemas.base import Record, Sha256, TorchDevice
-from schemas.provenance import Hardware
-from schemas.validation import PlacedPath
+from loupe.schemas.base import Record, Sha256, TorchDevice
+from loupe.schemas.provenance import Hardware
+from loupe.schemas.validation import PlacedPath
 
 # Settings of CFAM: its network, its losses, and how it is trained (UFineBench, sections 4 and 5.1).
 

@@ -5,7 +5,7 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import AfterValidator, Field
 
-from schemas.base import IF_KNOWN, Record, canonical_json, digest_of, sha256_of
+from loupe.schemas.base import IF_KNOWN, Record, canonical_json, digest_of, sha256_of
 
 
 def _storable(text: str) -> str:

@@ -4,11 +4,11 @@ from typing import Literal
 
 from pydantic import Field
 
-from schemas.base import Box, EntityRecord, Record, Sha256
-from schemas.image_search import RobotsAnswer, SearchHit
-from schemas.profile import ChoiceSettings
-from schemas.proposals import Strategy
-from schemas.records import Attribution, Method, Picture, Rejection
+from loupe.schemas.base import Box, EntityRecord, Record, Sha256
+from loupe.schemas.image_search import RobotsAnswer, SearchHit
+from loupe.schemas.profile import ChoiceSettings
+from loupe.schemas.proposals import Strategy
+from loupe.schemas.records import Attribution, Method, Picture, Rejection
 
 ResultVerdict = Literal[
     "chosen", "less_similar", "near_duplicate", "already_used", "too_similar", "too_different"

@@ -5,7 +5,7 @@ import struct
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from schemas.limited import run_limited
+from loupe.schemas.limited import run_limited
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -41,7 +41,7 @@ DECODER_FAULTS: Final = (
     struct.error,
     Warning,
 )
-"""Found by the fuzz test of `sources.images`, which maintains the list."""
+"""Found by the fuzz test of `loupe.sources.images`, which maintains the list."""
 
 _START_OF_SCAN: Final = b"\xff\xda"
 _SCAN, _ENDS = 0xDA, 0xD9

@@ -7,9 +7,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from schemas.base import Record, TorchDevice
-from schemas.chat import NamedModel
-from schemas.validation import PlacedPath
+from loupe.schemas.base import Record, TorchDevice
+from loupe.schemas.chat import NamedModel
+from loupe.schemas.validation import PlacedPath
 
 _FAMILIES = Path(__file__).with_name("mllm_families.toml")
 
@@ -190,7 +190,7 @@ class PrecomputedEmbedder(_EmbedderBase):
     """Existing vectors as `.npy`, with a row for each image and text of the release.
 
     Rows have the order of the release: images by row, texts by row and then by caption. There is no
-    model; `retrieval.embeddings` reads the vectors.
+    model; `loupe.retrieval.embeddings` reads the vectors.
     """
 
     determined_by = ("images_sha256", "texts_sha256")
@@ -205,10 +205,10 @@ class PrecomputedEmbedder(_EmbedderBase):
 PlainModelSpec = (
     BuiltinEmbedder | BuiltinStillsEmbedder | OpenClipEmbedder | TransformersEmbedder | MllmEmbedder
 )
-"""The embedders that `models.registry` builds."""
+"""The embedders that `loupe.models.registry` builds."""
 
 EmbeddingModelSpec = Annotated[PlainModelSpec | CfamEmbedder, Field(discriminator="provider")]
-"""The embedders that `flows.engine.embedding` builds: all models."""
+"""The embedders that `loupe.flows.engine.embedding` builds: all models."""
 
 EmbedderSpec = Annotated[
     PlainModelSpec | CfamEmbedder | PrecomputedEmbedder, Field(discriminator="provider")

@@ -18,8 +18,8 @@ LoupeError
 └── ServiceError              a server that Loupe starts or uses does not work as expected
 
 A message is one sentence: what is wrong, where, what was found and what was expected. A problem
-with a *single record* is not raised: it becomes a `schemas.records.Rejection` in quarantine, and
-the other records are processed.
+with a *single record* is not raised: it becomes a `loupe.schemas.records.Rejection` in quarantine,
+and the other records are processed.
 """
 
 

@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from schemas.base import (
+from loupe.schemas.base import (
     IF_KNOWN,
     Count,
     DatasetName,
@@ -17,10 +17,10 @@ from schemas.base import (
     canonical_json,
     digest_of,
 )
-from schemas.chat import ModelRef
-from schemas.provenance import Hardware
-from schemas.release import MethodGuess
-from schemas.taxonomy import DifferenceType
+from loupe.schemas.chat import ModelRef
+from loupe.schemas.provenance import Hardware
+from loupe.schemas.release import MethodGuess
+from loupe.schemas.taxonomy import DifferenceType
 
 Direction = Literal["text-to-image", "image-to-text"]
 DIRECTIONS: tuple[Direction, ...] = ("text-to-image", "image-to-text")
@@ -30,7 +30,7 @@ METRICS = ("R@1", "R@5", "R@10", "mAP", "mSD", "mINP", "median_rank")
 CONTRAST_METRICS = ("FG-CDA", "FG-CDE", "FG-CDA k with k")
 """The metrics of contrastive pairs, in percent: FG-CDE is the error, 100 − FG-CDA.
 
-The last one is the other reading of image to text (`retrieval.contrastive`).
+The last one is the other reading of image to text (`loupe.retrieval.contrastive`).
 """
 EDITED = "+changed"
 """Suffix of the revision of code that was edited after its commit."""

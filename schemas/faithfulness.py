@@ -3,7 +3,7 @@
 from enum import StrEnum
 from typing import Literal
 
-from schemas.base import EntityRecord, Record
+from loupe.schemas.base import EntityRecord, Record
 
 Span = tuple[int, int]
 """Start and end (exclusive) in characters of the text."""

@@ -4,8 +4,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from schemas.base import Box, Record, canonical_json, digest_of, sha256_of
-from schemas.chat import ChatImage, ModelRef, NamedModel
+from loupe.schemas.base import Box, Record, canonical_json, digest_of, sha256_of
+from loupe.schemas.chat import ChatImage, ModelRef, NamedModel
 
 
 class EditRequest(Record):

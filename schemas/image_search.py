@@ -4,10 +4,10 @@ from typing import Annotated, Any, ClassVar, Literal, Self, get_args
 
 from pydantic import Field, model_validator
 
-from schemas.base import Record, Sha256, canonical_json, digest_of
-from schemas.chat import ModelRef, NamedModel, RawText, ServerAddress, require_private
-from schemas.embedding import BuiltinStillsEmbedder, EmbeddingModelSpec
-from schemas.licences import PUBLIC_DOMAIN, one_of
+from loupe.schemas.base import Record, Sha256, canonical_json, digest_of
+from loupe.schemas.chat import ModelRef, NamedModel, RawText, ServerAddress, require_private
+from loupe.schemas.embedding import BuiltinStillsEmbedder, EmbeddingModelSpec
+from loupe.schemas.licences import PUBLIC_DOMAIN, one_of
 
 RobotsAnswer = Literal["allowed", "not_asked"]
 
@@ -111,7 +111,7 @@ class SearchHit(Record):
         rank: position among the results, from 1.
         image_url: address of the image on the web, or `folder:` and a quoted path.
         page_url: page of the image, for the attribution.
-        licence: name of the licence as in `schemas.licences`; None if unknown.
+        licence: name of the licence as in `loupe.schemas.licences`; None if unknown.
         licence_basis: `stated` if the service states the licence of this image; `filter` if it does
             not, but only returns images that pass a filter for these licences.
         licence_url: terms of the licence.

@@ -30,8 +30,8 @@ from pathlib import Path
 from types import GeneratorType
 from typing import Any, Final, NoReturn, TypeVar
 
-from schemas.errors import ServiceError
-from schemas.processes import PYTHON, processors
+from loupe.schemas.errors import ServiceError
+from loupe.schemas.processes import PYTHON, processors
 
 T = TypeVar("T")
 _CLOCK_PER_PROCESSOR_SECOND: Final = 10
@@ -42,7 +42,7 @@ _ITEM, _END, _ERROR, _OUT_OF_MEMORY = range(4)
 _ENVIRONMENT: Final = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 _START: Final = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
-    "from schemas.limited import serve_forks; serve_forks(int(sys.argv[2]))"
+    "from loupe.schemas.limited import serve_forks; serve_forks(int(sys.argv[2]))"
 )
 
 
@@ -360,7 +360,7 @@ def _read(source: socket.socket, size: int) -> bytearray:
 
 def serve_forks(handle: int) -> None:
     """Main loop of the process that workers are forked from, until the caller is gone."""
-    gc.set_threshold(100_000, 50, 100)  # as in `flows.cli.main`: workers make little garbage
+    gc.set_threshold(100_000, 50, 100)  # as in `loupe.flows.cli.main`: workers make little garbage
     with socket.socket(fileno=handle) as caller, suppress(EOFError, OSError):
         while True:
             match _receive(caller):

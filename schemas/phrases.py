@@ -13,7 +13,7 @@ from importlib.resources import files
 from string import ascii_uppercase
 from typing import NamedTuple
 
-from schemas.taxonomy import DifferenceType
+from loupe.schemas.taxonomy import DifferenceType
 
 _ORDERED_TYPES = frozenset((DifferenceType.ENTITY_RELATION, DifferenceType.EVENT_ATTRIBUTE))
 """Types in which the order of words, or other prepositions, change the meaning."""
@@ -125,7 +125,7 @@ def _telling_words(text: str, *, relations: bool) -> list[str]:
 
 @cache
 def _data() -> dict[str, str]:
-    text = files("schemas").joinpath("caption_contrast.toml").read_text(encoding="utf-8")
+    text = files("loupe.schemas").joinpath("caption_contrast.toml").read_text(encoding="utf-8")
     return {name: str(value) for name, value in tomllib.loads(text).items()}
 
 

@@ -9,15 +9,20 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from schemas.base import IF_KNOWN, Record, sha256_of
-from schemas.chat import NamedModel, ServerAddress, require_private
-from schemas.embedding import BuiltinEmbedder, BuiltinStillsEmbedder, EmbedderSpec, PlainModelSpec
-from schemas.image_edit import BuiltinEditor, ImageEditorSpec
-from schemas.image_search import DownloadSettings, ImageSearchSpec
-from schemas.recos import ConfusionSettings, DiscriminabilitySettings
-from schemas.similarity import NearDuplicateSettings
-from schemas.tracking import FilterSettings, TrackingSettings
-from schemas.validation import refuse_code
+from loupe.schemas.base import IF_KNOWN, Record, sha256_of
+from loupe.schemas.chat import NamedModel, ServerAddress, require_private
+from loupe.schemas.embedding import (
+    BuiltinEmbedder,
+    BuiltinStillsEmbedder,
+    EmbedderSpec,
+    PlainModelSpec,
+)
+from loupe.schemas.image_edit import BuiltinEditor, ImageEditorSpec
+from loupe.schemas.image_search import DownloadSettings, ImageSearchSpec
+from loupe.schemas.recos import ConfusionSettings, DiscriminabilitySettings
+from loupe.schemas.similarity import NearDuplicateSettings
+from loupe.schemas.tracking import FilterSettings, TrackingSettings
+from loupe.schemas.validation import refuse_code
 
 _LEAST_SPAN = 2.1  # ratio of the bounds, most pixels to fewest
 _FEWEST_PATCHES = 64  # of the largest image

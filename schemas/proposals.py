@@ -9,9 +9,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from schemas.base import Box, EntityRecord, Record, Sha256
-from schemas.records import Picture
-from schemas.taxonomy import DifferenceType
+from loupe.schemas.base import Box, EntityRecord, Record, Sha256
+from loupe.schemas.records import Picture
+from loupe.schemas.taxonomy import DifferenceType
 
 
 class TrackletFrame(Record):

@@ -6,7 +6,15 @@ from typing import Any, Literal, NamedTuple
 
 from pydantic import Field
 
-from schemas.base import EntityId, HexSha256, Record, entity_id, framed, leaf_hash, merkle_root
+from loupe.schemas.base import (
+    EntityId,
+    HexSha256,
+    Record,
+    entity_id,
+    framed,
+    leaf_hash,
+    merkle_root,
+)
 
 AgentKind = Literal["person", "model", "software"]
 State = Literal["proposed", "accepted", "rejected", "superseded", "inactive", "withdrawn"]
@@ -33,7 +41,7 @@ WITHHELD_WHOLE = "*"
 class Role(StrEnum):
     """The role of a parent for its child, read as: the child … (the parent).
 
-    `db.roles` defines what happens to the child if the parent is withdrawn.
+    `loupe.db.roles` defines what happens to the child if the parent is withdrawn.
     """
 
     IMPORTED_FROM = "imported_from"
@@ -155,7 +163,8 @@ class Promotion(Record):
 class CallRow(NamedTuple):
     """An answered model call without its text; `calls` is the number of equal ones.
 
-    `served` is what the model's server reported about it, a `schemas.chat.ServedModel` as JSON.
+    `served` is what the model's server reported about it, a `loupe.schemas.chat.ServedModel` as
+    JSON.
     """
 
     name: str

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from pydantic import Field
 
-from schemas.base import IF_ANY, IF_KNOWN, EntityRecord, Record
+from loupe.schemas.base import IF_ANY, IF_KNOWN, EntityRecord, Record
 
 # Shares counted on a sample, with their confidence intervals.
 

@@ -5,8 +5,8 @@ from typing import Any, Literal, Self
 
 from pydantic import Field
 
-from schemas.base import IF_ANY, IF_KNOWN, Box, EntityRecord, Record, Sha256, Split
-from schemas.taxonomy import DifferenceType, RetrievalTask, Tier
+from loupe.schemas.base import IF_ANY, IF_KNOWN, Box, EntityRecord, Record, Sha256, Split
+from loupe.schemas.taxonomy import DifferenceType, RetrievalTask, Tier
 
 Method = Literal["search", "edit"]
 """How contrastive images are obtained: found on the web or in a folder, or edited."""

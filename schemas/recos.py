@@ -5,9 +5,9 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from schemas.base import IF_ANY, IF_KNOWN, EntityRecord, Record
-from schemas.records import Picture
-from schemas.taxonomy import RetrievalTask
+from loupe.schemas.base import IF_ANY, IF_KNOWN, EntityRecord, Record
+from loupe.schemas.records import Picture
+from loupe.schemas.taxonomy import RetrievalTask
 
 
 class RenderedTruth(EntityRecord, kind="rendered_truth"):

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from schemas.base import (
+from loupe.schemas.base import (
     IF_ANY,
     IF_KNOWN,
     Count,
@@ -18,12 +18,12 @@ from schemas.base import (
     Split,
     Version,
 )
-from schemas.chat import ServedModel
-from schemas.licences import Condition, licence_of
-from schemas.quality import AuditStatistics
-from schemas.records import Granularity, Source, SourceTerms, TermsCorrection
-from schemas.similarity import Contamination, LeakCertificate
-from schemas.taxonomy import DifferenceType, RetrievalTask, Tier
+from loupe.schemas.chat import ServedModel
+from loupe.schemas.licences import Condition, licence_of
+from loupe.schemas.quality import AuditStatistics
+from loupe.schemas.records import Granularity, Source, SourceTerms, TermsCorrection
+from loupe.schemas.similarity import Contamination, LeakCertificate
+from loupe.schemas.taxonomy import DifferenceType, RetrievalTask, Tier
 
 # The licences of the images of a release, one by one and together.
 
@@ -200,7 +200,9 @@ class EmbedderUse(Record):
 # The manifest of a release and its statistics.
 
 DOCUMENTS_VERSION = 9
-"""The version of the wording of documents (`release.documents`), increased with every change."""
+"""The version of the wording of documents (`loupe.release.documents`), increased with every
+change.
+"""
 
 GranularityName = Granularity | Literal["unstated"]
 UNSTATED: Literal["unstated"] = "unstated"

@@ -16,9 +16,9 @@ from typing import Any, Self, get_origin
 
 from pydantic import Field, field_validator
 
-from schemas.base import IF_KNOWN, EntityRecord, Record
-from schemas.recos import CaptionVerdict
-from schemas.taxonomy import DifferenceType, RetrievalTask
+from loupe.schemas.base import IF_KNOWN, EntityRecord, Record
+from loupe.schemas.recos import CaptionVerdict
+from loupe.schemas.taxonomy import DifferenceType, RetrievalTask
 
 
 class Brief(Record):
@@ -163,7 +163,7 @@ class StrategyBrief(Brief):
 
 
 class ProposedStrategy(Record):
-    """A strategy proposed by a model; see `schemas.proposals.Strategy` for the fields."""
+    """A strategy proposed by a model; see `loupe.schemas.proposals.Strategy` for the fields."""
 
     detail: str
     difference: DifferenceType

@@ -6,9 +6,9 @@ from typing import Literal
 
 from pydantic import Field
 
-from schemas.base import Record
-from schemas.errors import UsageError
-from schemas.taxonomy import TIERS, RetrievalTask, Tier, version_in
+from loupe.schemas.base import Record
+from loupe.schemas.errors import UsageError
+from loupe.schemas.taxonomy import TIERS, RetrievalTask, Tier, version_in
 
 
 class TaskForm(Record):
@@ -25,7 +25,9 @@ class TaskForm(Record):
 
 TASK_FORMS = {
     form.task: form
-    for file in sorted(files("schemas").joinpath("tasks").iterdir(), key=lambda file: file.name)
+    for file in sorted(
+        files("loupe.schemas").joinpath("tasks").iterdir(), key=lambda file: file.name
+    )
     for form in [TaskForm.model_validate(tomllib.loads(file.read_text("utf-8")))]
 }
 """The tasks of `tasks/*.toml`."""

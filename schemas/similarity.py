@@ -5,7 +5,16 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from schemas.base import IF_ANY, IF_KNOWN, Count, EntityRecord, HexSha256, Record, Sha256, Split
+from loupe.schemas.base import (
+    IF_ANY,
+    IF_KNOWN,
+    Count,
+    EntityRecord,
+    HexSha256,
+    Record,
+    Sha256,
+    Split,
+)
 
 FINGERPRINT = "dct-fingerprint@1"
 """Version of the algorithm that makes `ImageFingerprint`s."""

@@ -80,7 +80,7 @@ def taxonomy_lines() -> str:
 @cache
 def _taxonomy() -> dict[str, dict[str, Any]]:
     """Return the rows of the taxonomy's file by their names."""
-    text = files("schemas").joinpath("taxonomy.toml").read_text(encoding="utf-8")
+    text = files("loupe.schemas").joinpath("taxonomy.toml").read_text(encoding="utf-8")
     return {row["name"]: row for row in tomllib.loads(text)["types"]}
 
 
@@ -143,7 +143,7 @@ def _other_task(name: str) -> RetrievalTask:
 @cache
 def _tasks_by_spelling() -> dict[str, RetrievalTask]:
     tasks = {_plain(task.value): task for task in RetrievalTask}
-    for file in files("schemas").joinpath("tasks").iterdir():
+    for file in files("loupe.schemas").joinpath("tasks").iterdir():
         name = tomllib.loads(file.read_text("utf-8"))["task"]
         tasks.setdefault(_plain(name), _other_task(name))
     return tasks

@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, Final, cast
 
-from schemas.errors import ConfigurationError, FormatError
-from schemas.validation import ModelT, validated
+from loupe.schemas.errors import ConfigurationError, FormatError
+from loupe.schemas.validation import ModelT, validated
 
 _HEAD_BYTES: Final = 1024
 _GZIP: Final = b"\x1f\x8b"

@@ -6,8 +6,8 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from schemas.base import Record
-from schemas.chat import NamedModel
+from loupe.schemas.base import Record
+from loupe.schemas.chat import NamedModel
 
 Share = Annotated[float, Field(ge=0, le=1)]
 

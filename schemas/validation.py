@@ -11,8 +11,8 @@ from typing import Annotated, Any, TypeVar, get_args
 from pydantic import AfterValidator, BaseModel, ValidationError, ValidationInfo
 from pydantic_core import ErrorDetails
 
-from schemas.errors import ConfigurationError
-from schemas.wording import shortened
+from loupe.schemas.errors import ConfigurationError
+from loupe.schemas.wording import shortened
 
 _SHOWN_CHARACTERS = 80
 _MESSAGE_CHARACTERS = 1000

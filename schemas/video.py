@@ -4,8 +4,8 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from schemas.base import Box, EntityRecord, Record, Sha256
-from schemas.records import Picture
+from loupe.schemas.base import Box, EntityRecord, Record, Sha256
+from loupe.schemas.records import Picture
 
 
 class VideoFacts(Record):
@@ -90,7 +90,7 @@ class Observation(Record):
     """A person in one frame, as detected by the tracker.
 
     `embedding` is the detector's re-identification vector, of unit length, as base64 of
-    little-endian float16 (see `models.tracking.association`).
+    little-endian float16 (see `loupe.models.tracking.association`).
     """
 
     frame: int = Field(ge=0)

@@ -4,7 +4,16 @@ from typing import Literal
 
 from pydantic import Field
 
-from schemas.base import IF_ANY, Count, DatasetName, EntityId, HexSha256, NonBlank, Record, Version
+from loupe.schemas.base import (
+    IF_ANY,
+    Count,
+    DatasetName,
+    EntityId,
+    HexSha256,
+    NonBlank,
+    Record,
+    Version,
+)
 
 # The order of versions of releases.
 

@@ -4,7 +4,7 @@
 Studio made the ticket for (`loupe_desk/tickets.py`): for the digest of another blob it does not
 reveal whether it exists. `?others=<left>,<top>,<right>,<bottom>;…` frames other people in the crop
 of a person (in pixels of the image), so that annotators see who is meant. Run it as `python -m
-services.blob_server --port N`; the `LOUPE_` variables select the installation.
+loupe.services.blob_server --port N`; the `LOUPE_` variables select the installation.
 """
 
 import argparse
@@ -25,18 +25,18 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
-from models.profiles.settings import Settings, load_settings, make_home
-from schemas.decoders import DECODER_FAULTS, decode_limited
-from schemas.errors import IntegrityError
-from schemas.limited import LimitExceededError
-from schemas.processes import PYTHON, processors
-from services.credentials import desk_key
-from services.desk_server.loupe_desk.tickets import MANAGER, reader_of
-from services.framing import with_others_framed
-from services.process import LOOPBACK, RunningService, ServiceSpec, running, start
+from loupe.models.profiles.settings import Settings, load_settings, make_home
+from loupe.schemas.decoders import DECODER_FAULTS, decode_limited
+from loupe.schemas.errors import IntegrityError
+from loupe.schemas.limited import LimitExceededError
+from loupe.schemas.processes import PYTHON, processors
+from loupe.services.credentials import desk_key
+from loupe.services.desk_server.loupe_desk.tickets import MANAGER, reader_of
+from loupe.services.framing import with_others_framed
+from loupe.services.process import LOOPBACK, RunningService, ServiceSpec, running, start
 
 if TYPE_CHECKING:
-    from db.store import Store
+    from loupe.db.store import Store
 
 NAME = "blob-server"
 _KEYS = re.compile(r"LOUPE_.*|HF_TOKEN|HUGGING_FACE_HUB_TOKEN|.*_API_KEY")
@@ -135,7 +135,7 @@ def store_app(
         origins: see `create_app`.
         lasting: whether tickets that do not end are accepted.
     """
-    from db.reviews import Worker, open_image_media_type
+    from loupe.db.reviews import Worker, open_image_media_type
 
     def media_type_of(sha256: str, reader: int) -> str | None:
         worker = None if reader == MANAGER else Worker(desk, reader)
@@ -180,7 +180,7 @@ def start_blob_server(settings: Settings, port: int, origins: Sequence[str]) -> 
     make_home(settings.home)
     spec = ServiceSpec(
         name=NAME,
-        command=(*PYTHON, "-m", "services.blob_server", "--port", str(port), *listed),
+        command=(*PYTHON, "-m", "loupe.services.blob_server", "--port", str(port), *listed),
         working_directory=settings.home,
         environment={**without_keys(os.environ), **settings.environment(keys=False)},
         port=port,
@@ -204,11 +204,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Serve the images of the installation that the settings select."""
     import uvicorn
 
-    from db.blobs import BlobStore
-    from db.store import Store
-    from services.label_studio import label_studio_name
+    from loupe.db.blobs import BlobStore
+    from loupe.db.store import Store
+    from loupe.services.label_studio import label_studio_name
 
-    parser = argparse.ArgumentParser(prog="python -m services.blob_server", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m loupe.services.blob_server", description=__doc__
+    )
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--origin", action="append", default=[], help="a page that may read images")
     options = parser.parse_args(arguments)

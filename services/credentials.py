@@ -12,10 +12,10 @@ from typing import Annotated
 
 from pydantic import PlainSerializer, SecretStr, TypeAdapter, ValidationError
 
-from models.profiles.settings import make_home
-from schemas.base import Record
-from schemas.errors import ServiceError
-from schemas.processes import write_atomically
+from loupe.models.profiles.settings import make_home
+from loupe.schemas.base import Record
+from loupe.schemas.errors import ServiceError
+from loupe.schemas.processes import write_atomically
 
 # Files that only their owner can read, replaced atomically.
 

@@ -17,31 +17,31 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from db.blob_check import sampled_faults
-from db.blobs import BlobStore
-from db.store import Store, is_there
-from models.adapter import may_read, secret_in
-from models.imported_rewrites import read_pairs_of
-from models.model_list import list_models, listed_model, listed_models
-from models.profiles.loader import load_profile
-from models.profiles.settings import Settings
-from schemas.base import Record
-from schemas.embedding import (
+from loupe.db.blob_check import sampled_faults
+from loupe.db.blobs import BlobStore
+from loupe.db.store import Store, is_there
+from loupe.models.adapter import may_read, secret_in
+from loupe.models.imported_rewrites import read_pairs_of
+from loupe.models.model_list import list_models, listed_model, listed_models
+from loupe.models.profiles.loader import load_profile
+from loupe.models.profiles.settings import Settings
+from loupe.schemas.base import Record
+from loupe.schemas.embedding import (
     CfamEmbedder,
     EmbedderSpec,
     PrecomputedEmbedder,
     TorchEmbedderSpec,
 )
-from schemas.errors import ConfigurationError, FormatError, LoupeError
-from schemas.image_edit import ImageEditorSpec, QwenImageEdit
-from schemas.image_search import (
+from loupe.schemas.errors import ConfigurationError, FormatError, LoupeError
+from loupe.schemas.image_edit import ImageEditorSpec, QwenImageEdit
+from loupe.schemas.image_search import (
     GOOGLE_ENDS_ON,
     FolderSearch,
     GoogleSearch,
     ImageSearchSpec,
     OpenverseSearch,
 )
-from schemas.profile import (
+from loupe.schemas.profile import (
     ChatModelSpec,
     ImportedRewrites,
     Launch,
@@ -49,7 +49,7 @@ from schemas.profile import (
     Profile,
     VllmChat,
 )
-from schemas.tracking import (
+from loupe.schemas.tracking import (
     DetectorSpec,
     FairMOTDetector,
     MediaPipePoseModel,
@@ -57,10 +57,10 @@ from schemas.tracking import (
     SSDLiteDetector,
     ViTPoseModel,
 )
-from schemas.wording import first_of, many
-from services.environments import environment_folder, is_installed, lock_file
-from services.installation import survey
-from services.process import LOOPBACK, ServiceState
+from loupe.schemas.wording import first_of, many
+from loupe.services.environments import environment_folder, is_installed, lock_file
+from loupe.services.installation import survey
+from loupe.services.process import LOOPBACK, ServiceState
 
 _EXTRAS = {
     "torch": ("torch", "transformers", "open_clip", "diffusers"),

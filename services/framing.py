@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from math import isqrt
 from typing import Final
 
-from schemas.decoders import MOST_PIXELS, as_rgb
-from schemas.errors import IntegrityError
+from loupe.schemas.decoders import MOST_PIXELS, as_rgb
+from loupe.schemas.errors import IntegrityError
 
 _RED: Final = "#e00030"
 _LEAST_HEIGHT_PX: Final = 480

@@ -6,16 +6,16 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from models.profiles.settings import Settings
-from schemas.base import Record
-from schemas.processes import PYTHON, write_atomically
-from services import blob_server, label_studio, prefect_server
-from services.blob_server import without_keys
-from services.components import Component
-from services.credentials import services_folder
-from services.environments import ensure_environment, is_installed
-from services.label_studio import WATCHER
-from services.process import (
+from loupe.models.profiles.settings import Settings
+from loupe.schemas.base import Record
+from loupe.schemas.processes import PYTHON, write_atomically
+from loupe.services import blob_server, label_studio, prefect_server
+from loupe.services.blob_server import without_keys
+from loupe.services.components import Component
+from loupe.services.credentials import services_folder
+from loupe.services.environments import ensure_environment, is_installed
+from loupe.services.label_studio import WATCHER
+from loupe.services.process import (
     LOOPBACK,
     RunningService,
     ServiceSpec,
@@ -26,7 +26,7 @@ from services.process import (
     start,
     stop,
 )
-from services.process import state as state_of
+from loupe.services.process import state as state_of
 
 _START_SECONDS = 120.0
 
@@ -40,7 +40,7 @@ def _start_queue_watcher(settings: Settings) -> RunningService:
     port = free_port()
     token = settings.label_studio_token
     access = {"LOUPE_LABEL_STUDIO_TOKEN": token.get_secret_value()} if token is not None else {}
-    program = (*PYTHON, "-m", "flows.cli.main")
+    program = (*PYTHON, "-m", "loupe.flows.cli.main")
     spec = ServiceSpec(
         name=WATCHER,
         command=(*program, "queue", "watch", "--webhook-port", str(port)),

@@ -14,9 +14,9 @@ from urllib.parse import unquote, urlsplit
 import httpx
 from pydantic import SecretStr
 
-from models.profiles.settings import Settings
-from schemas.errors import ConfigurationError, ServiceError, UsageError
-from services.credentials import (
+from loupe.models.profiles.settings import Settings
+from loupe.schemas.errors import ConfigurationError, ServiceError, UsageError
+from loupe.services.credentials import (
     WorkspaceCredentials,
     desk_key,
     load_credentials,
@@ -25,8 +25,8 @@ from services.credentials import (
     save_token,
     services_folder,
 )
-from services.environments import environment_folder, environment_python
-from services.process import (
+from loupe.services.environments import environment_folder, environment_python
+from loupe.services.process import (
     LOOPBACK,
     PLAIN_HTTP,
     RunningService,

@@ -1,7 +1,7 @@
 """Our own Prefect: a server, a worker for the work pool `loupe`, and deployments.
 
-Prefect is run as a program here and imported only in `flows`: the server is `flows.prefect_app`,
-the worker `flows.prefect_worker`.
+Prefect is run as a program here and imported only in `flows`: the server is
+`loupe.flows.prefect_app`, the worker `loupe.flows.prefect_worker`.
 """
 
 import os
@@ -13,13 +13,13 @@ from pathlib import Path
 
 import httpx
 
-from models.adapter import may_read
-from models.profiles.loader import load_profile
-from models.profiles.settings import PREFIX, Settings
-from schemas.errors import ServiceError
-from schemas.processes import PYTHON, write_atomically
-from services.credentials import load_credentials, private_folder
-from services.process import (
+from loupe.models.adapter import may_read
+from loupe.models.profiles.loader import load_profile
+from loupe.models.profiles.settings import PREFIX, Settings
+from loupe.schemas.errors import ServiceError
+from loupe.schemas.processes import PYTHON, write_atomically
+from loupe.services.credentials import load_credentials, private_folder
+from loupe.services.process import (
     LOOPBACK,
     PLAIN_HTTP,
     RunningService,
@@ -61,7 +61,7 @@ def start_prefect_server(home: Path, port: int) -> RunningService:
     data = private_folder(home, "prefect")
     spec = ServiceSpec(
         name=SERVER,
-        command=(*PYTHON, "-m", "flows.prefect_app", "--port", str(port)),
+        command=(*PYTHON, "-m", "loupe.flows.prefect_app", "--port", str(port)),
         working_directory=data,
         environment={
             **prefect_environment(home, url),
@@ -115,7 +115,7 @@ def start_prefect_worker(
     )
     spec = ServiceSpec(
         name=WORKER,
-        command=(*PYTHON, "-m", "flows.prefect_worker", *options),
+        command=(*PYTHON, "-m", "loupe.flows.prefect_worker", *options),
         working_directory=private_folder(home, "prefect"),
         environment={
             **worker_variables(settings),

@@ -2,7 +2,7 @@
 
 A running server is described by a small JSON file, `<home>/services/<name>.json`. A process id
 alone is not sufficient, because the system reuses it. Therefore a record contains the process's
-place (`schemas.processes`), which is unique and independent of clock changes.
+place (`loupe.schemas.processes`), which is unique and independent of clock changes.
 """
 
 import contextlib
@@ -21,10 +21,10 @@ import httpx
 import psutil
 from pydantic import Field, ValidationError
 
-from schemas.base import Record
-from schemas.errors import ServiceError
-from schemas.processes import is_on_this_machine, is_process_alive, place_of, write_atomically
-from services.credentials import locked, private_opener, services_folder
+from loupe.schemas.base import Record
+from loupe.schemas.errors import ServiceError
+from loupe.schemas.processes import is_on_this_machine, is_process_alive, place_of, write_atomically
+from loupe.services.credentials import locked, private_opener, services_folder
 
 LOOPBACK = "127.0.0.1"
 PLAIN_HTTP = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)

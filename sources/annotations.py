@@ -11,14 +11,14 @@ from contextlib import closing
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO, Final, NamedTuple, Self, get_args
 
-from schemas.base import Record, Split
-from schemas.errors import FormatError
-from schemas.json_stream import DECODER, Element, JsonBreak, JsonCursor
-from schemas.records import Granularity, Source
-from schemas.text_files import open_text
-from schemas.wording import storable
-from sources.records import DEFAULT_OPTIONS, BadRow, ReadOptions, Row, Scope, raw_text, shown
-from sources.tables import IsOurs, Table
+from loupe.schemas.base import Record, Split
+from loupe.schemas.errors import FormatError
+from loupe.schemas.json_stream import DECODER, Element, JsonBreak, JsonCursor
+from loupe.schemas.records import Granularity, Source
+from loupe.schemas.text_files import open_text
+from loupe.schemas.wording import storable
+from loupe.sources.records import DEFAULT_OPTIONS, BadRow, ReadOptions, Row, Scope, raw_text, shown
+from loupe.sources.tables import IsOurs, Table
 
 SPLITS: Final[tuple[Split, ...]] = get_args(Split)
 _SPLIT_NAMES: Final[dict[str, Split]] = {

@@ -7,7 +7,7 @@ to the image, such as the video of a motion photo. A colour profile is kept unch
 
 from typing import Final
 
-from schemas.decoders import JPEG_MARKER
+from loupe.schemas.decoders import JPEG_MARKER
 
 
 def bare_image(data: bytes) -> bytes | None:

@@ -4,8 +4,14 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from schemas.json_stream import Element, JsonCursor, stream_list, stream_members, stream_sections
-from sources.annotations import (
+from loupe.schemas.json_stream import (
+    Element,
+    JsonCursor,
+    stream_list,
+    stream_members,
+    stream_sections,
+)
+from loupe.sources.annotations import (
     MISSING,
     Field,
     FieldError,
@@ -20,7 +26,7 @@ from sources.annotations import (
     rows_of,
     wrong_type,
 )
-from sources.records import DEFAULT_OPTIONS, BadRow, ReadOptions, Row, SourceRow
+from loupe.sources.records import DEFAULT_OPTIONS, BadRow, ReadOptions, Row, SourceRow
 
 
 class CaptionedImporter(Importer):

@@ -2,8 +2,8 @@
 
 An anchor is `{"image", "captions"}`; a contrastive image also states its `contrastive_aspect`, and
 its anchor in `ori_image` or by its name: `391895_contrast_0.jpg` differs from `391895.jpg`. The
-fields that releases add (`release.row_files`) are supported. The files of anchors have their own
-name, or that of the original in COCO or Flickr30k.
+fields that releases add (`loupe.release.row_files`) are supported. The files of anchors have their
+own name, or that of the original in COCO or Flickr30k.
 """
 
 import re
@@ -11,10 +11,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
-from schemas.json_stream import Element
-from schemas.records import Attribution
-from schemas.taxonomy import DifferenceType
-from sources.annotations import (
+from loupe.schemas.json_stream import Element
+from loupe.schemas.records import Attribution
+from loupe.schemas.taxonomy import DifferenceType
+from loupe.sources.annotations import (
     MISSING,
     Field,
     FieldError,
@@ -28,7 +28,7 @@ from sources.annotations import (
     source_page,
     wrong_type,
 )
-from sources.records import (
+from loupe.sources.records import (
     DEFAULT_OPTIONS,
     BadRow,
     ReadOptions,

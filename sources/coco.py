@@ -8,10 +8,10 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from schemas.base import Split
-from schemas.json_stream import Element, stream_sections
-from schemas.records import Attribution
-from sources.annotations import (
+from loupe.schemas.base import Split
+from loupe.schemas.json_stream import Element, stream_sections
+from loupe.schemas.records import Attribution
+from loupe.sources.annotations import (
     MISSING,
     Field,
     FieldError,
@@ -23,7 +23,7 @@ from sources.annotations import (
     checked_path,
     split_in_name,
 )
-from sources.records import DEFAULT_OPTIONS, BadRow, ReadOptions, Row, Scope, SourceRow
+from loupe.sources.records import DEFAULT_OPTIONS, BadRow, ReadOptions, Row, Scope, SourceRow
 
 if TYPE_CHECKING:
     import inflect

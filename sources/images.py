@@ -19,13 +19,13 @@ from PIL.PngImagePlugin import PngImageFile
 from PIL.WebPImagePlugin import WebPImageFile
 from pydantic import Field
 
-from schemas.base import Record, Sha256, sha256_of
-from schemas.decoders import DECODER_FAULTS, decode_limited, too_many_scans
-from schemas.limited import LimitExceededError
-from schemas.records import Rejection
-from schemas.wording import storable
-from sources.bare_image import bare_image
-from sources.records import BadRow, SourceRow
+from loupe.schemas.base import Record, Sha256, sha256_of
+from loupe.schemas.decoders import DECODER_FAULTS, decode_limited, too_many_scans
+from loupe.schemas.limited import LimitExceededError
+from loupe.schemas.records import Rejection
+from loupe.schemas.wording import storable
+from loupe.sources.bare_image import bare_image
+from loupe.sources.records import BadRow, SourceRow
 
 T = TypeVar("T")
 _IN_MEMORY = re.compile(r" ?<_io\.BytesIO[^>]*>")  # Pillow's name for something that is not a file

@@ -9,18 +9,18 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from schemas.build import format_name
-from schemas.errors import FormatError, UsageError
-from schemas.text_files import open_text
-from schemas.validation import nearest_hint, packaged_toml
-from sources.annotations import Field, FieldError, Importer, bad_row, checked_path
-from sources.captioned import CaptionedImporter, FineGrainedImporter
-from sources.ccd import CcdImporter
-from sources.coco import CocoImporter
-from sources.images import is_file_below
-from sources.licensed_images import LicensedImagesImporter
-from sources.records import DEFAULT_OPTIONS, BadRow, ReadOptions, Row, SourceRow
-from sources.total_text import TotalTextImporter
+from loupe.schemas.build import format_name
+from loupe.schemas.errors import FormatError, UsageError
+from loupe.schemas.text_files import open_text
+from loupe.schemas.validation import nearest_hint, packaged_toml
+from loupe.sources.annotations import Field, FieldError, Importer, bad_row, checked_path
+from loupe.sources.captioned import CaptionedImporter, FineGrainedImporter
+from loupe.sources.ccd import CcdImporter
+from loupe.sources.coco import CocoImporter
+from loupe.sources.images import is_file_below
+from loupe.sources.licensed_images import LicensedImagesImporter
+from loupe.sources.records import DEFAULT_OPTIONS, BadRow, ReadOptions, Row, SourceRow
+from loupe.sources.total_text import TotalTextImporter
 
 _IMAGE_SUFFIXES: Final = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif")
 _LONGEST_PATH_BYTES: Final = 4096

@@ -5,9 +5,9 @@ from collections.abc import Set as AbstractSet
 from pathlib import Path
 from typing import Any, Final
 
-from schemas.json_stream import Element
-from schemas.records import Attribution
-from sources.annotations import (
+from loupe.schemas.json_stream import Element
+from loupe.schemas.records import Attribution
+from loupe.sources.annotations import (
     MISSING,
     Field,
     FieldError,
@@ -20,7 +20,7 @@ from sources.annotations import (
     rows_of,
     source_page,
 )
-from sources.records import DEFAULT_OPTIONS, ReadOptions, Row, SourceRow, shown
+from loupe.sources.records import DEFAULT_OPTIONS, ReadOptions, Row, SourceRow, shown
 
 _LICENCE_FIELDS: Final = ("licence", "license")
 _NO_LICENCE: Final = frozenset({"", "none", "unknown", "n/a", "na", "null", "-", "?", "tbd"})

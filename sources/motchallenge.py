@@ -18,9 +18,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.errors import FormatError, UsageError
-from schemas.text_files import open_text
-from sources.records import shown
+from loupe.schemas.errors import FormatError, UsageError
+from loupe.schemas.text_files import open_text
+from loupe.sources.records import shown
 
 _SEPARATOR = re.compile(r"[\s,]+")
 _COLUMNS = ("frame", "id", "left", "top", "width", "height", "conf")

@@ -5,10 +5,10 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from schemas.base import IF_ANY, IF_KNOWN, Record, Split
-from schemas.records import Attribution, Rejection
-from schemas.taxonomy import DifferenceType
-from schemas.wording import storable
+from loupe.schemas.base import IF_ANY, IF_KNOWN, Record, Split
+from loupe.schemas.records import Attribution, Rejection
+from loupe.schemas.taxonomy import DifferenceType
+from loupe.schemas.wording import storable
 
 _RAW_CHARACTERS = 2000
 _SHOWN_CHARACTERS = 80
@@ -32,7 +32,7 @@ class SourceRow(Record):
     quarantined caption leaves a gap and does not shift the others. Formats without captions have
     none. `file_path` has forward slashes; it is checked to be inside the image root when the image
     is opened. `other_paths` are tried if there is no such file. `facts` and `categories` are those
-    of `schemas.records.ImageFacts`.
+    of `loupe.schemas.records.ImageFacts`.
 
     Contrastive benchmarks have more fields: `coarse_captions`, translations by language (each at
     the position of its caption, None if there is none), and the difference from an anchor;

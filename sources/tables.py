@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from collections.abc import Set as AbstractSet
 from typing import BinaryIO, Final
 
-from schemas.json_stream import Element
+from loupe.schemas.json_stream import Element
 
 IsOurs = Callable[[AbstractSet[str]], bool]
 """Whether the names of fields are those of a format."""

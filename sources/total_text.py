@@ -9,9 +9,9 @@ from itertools import pairwise
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple, TypeVar
 
-from schemas.errors import FormatError
-from schemas.wording import storable
-from sources.annotations import (
+from loupe.schemas.errors import FormatError
+from loupe.schemas.wording import storable
+from loupe.sources.annotations import (
     Field,
     FieldError,
     Importer,
@@ -21,7 +21,7 @@ from sources.annotations import (
     digest_file,
     split_in_name,
 )
-from sources.records import DEFAULT_OPTIONS, ReadOptions, Row, SourceRow, shown
+from loupe.sources.records import DEFAULT_OPTIONS, ReadOptions, Row, SourceRow, shown
 
 # The words of one ground-truth file of Total-Text: numpy's arrays as Python prints them.
 

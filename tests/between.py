@@ -6,7 +6,7 @@ from typing import Any
 
 from sqlalchemy import event
 
-from db.store import Store
+from loupe.db.store import Store
 
 
 class _Moment:

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from db.store import Store
-from db.tables import Base
+from loupe.db.store import Store
+from loupe.db.tables import Base
 from tests.postgres import Postgres, postgres_programs, private_postgres
 from tests.requirements import unavailable
 

@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 
 from sqlalchemy import create_engine
 
-from services.process import free_port
+from loupe.services.process import free_port
 
 _UNPRIVILEGED = "postgres"
 _SECONDS_TO_START = 300.0

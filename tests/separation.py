@@ -4,7 +4,7 @@ import shutil
 import subprocess
 import sys
 
-from schemas.processes import place_of
+from loupe.schemas.processes import place_of
 from tests.requirements import unavailable
 
 OWN_NAMESPACE = ("unshare", "--pid", "--fork", "--kill-child", "--mount-proc")

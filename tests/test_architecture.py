@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from benchmarks.measure import longest_import_chain
-from flows.engine.software import DISTRIBUTION
+from loupe.flows.engine.software import DISTRIBUTION
 from tests.requirements import unavailable
 
 ROOT = Path(__file__).parents[1]
@@ -36,7 +36,7 @@ print("\\n".join(sys.modules))
 """
 HELP = """
 import sys
-from flows.cli.main import main
+from loupe.flows.cli.main import main
 sys.argv = ["loupe", "--help"]
 try:
     main()
@@ -80,8 +80,8 @@ def test_every_package_is_built_linted_and_type_checked() -> None:
 
 def test_importing_our_modules_loads_no_heavy_packages() -> None:
     loaded = set(run_python(IMPORT_ALL, *PACKAGES).split())
-    assert "flows.ufine3c" in loaded
-    assert "models.vllm_chat" in loaded
+    assert "loupe.flows.ufine3c" in loaded
+    assert "loupe.models.vllm_chat" in loaded
     assert loaded & HEAVY == set()
 
 

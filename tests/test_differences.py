@@ -3,7 +3,7 @@
 from functools import reduce
 
 from benchmarks.differences import DOCS, PAGE, differences, page
-from models.profiles.loader import load_profile
+from loupe.models.profiles.loader import load_profile
 
 
 def test_the_page_is_written_from_the_file() -> None:

@@ -11,8 +11,8 @@ from collections.abc import Collection, Sequence
 from string import ascii_lowercase
 from typing import Any, ClassVar
 
-from annotate.answers import Parsed, ReviewAnswer, UnclearAnswer
-from annotate.interfaces.page import (
+from loupe.annotate.answers import Parsed, ReviewAnswer, UnclearAnswer
+from loupe.annotate.interfaces.page import (
     VERDICT,
     Images,
     Interface,
@@ -23,10 +23,10 @@ from annotate.interfaces.page import (
     values,
     verdict_answer,
 )
-from db.entities import StoredEntity
-from schemas.base import EntityRecord
-from schemas.proposals import Candidate, OtherTracklet, Tracklet, TrackletFrame
-from schemas.recos import DuplicateQuestion, Selection
+from loupe.db.entities import StoredEntity
+from loupe.schemas.base import EntityRecord
+from loupe.schemas.proposals import Candidate, OtherTracklet, Tracklet, TrackletFrame
+from loupe.schemas.recos import DuplicateQuestion, Selection
 
 
 class ImageSelection(Interface):

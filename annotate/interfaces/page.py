@@ -18,17 +18,17 @@ from itertools import pairwise
 from string import ascii_uppercase
 from typing import Any, ClassVar, NamedTuple
 
-from annotate.answers import Parsed, ReviewAnswer, UnclearAnswer, Verdict
-from annotate.backend import parse_config
-from db.entities import StoredEntity
-from db.reviews import ShownImage
-from db.store import Store
-from schemas.base import EntityRecord, digest_of
-from schemas.errors import ServiceError
-from schemas.pages import page_environment
-from schemas.phrases import WORD, PhraseKind, content_words, image_letter, phrases
-from schemas.records import Image, Picture
-from schemas.retrieval_task import TASK_FORMS
+from loupe.annotate.answers import Parsed, ReviewAnswer, UnclearAnswer, Verdict
+from loupe.annotate.backend import parse_config
+from loupe.db.entities import StoredEntity
+from loupe.db.reviews import ShownImage
+from loupe.db.store import Store
+from loupe.schemas.base import EntityRecord, digest_of
+from loupe.schemas.errors import ServiceError
+from loupe.schemas.pages import page_environment
+from loupe.schemas.phrases import WORD, PhraseKind, content_words, image_letter, phrases
+from loupe.schemas.records import Image, Picture
+from loupe.schemas.retrieval_task import TASK_FORMS
 
 
 class TaskContent(NamedTuple):
@@ -257,7 +257,7 @@ class Interface:
 
 def resource(name: str) -> str:
     """Return the text of a file beside this one: a page's XML, instructions, or script."""
-    return files("annotate.interfaces").joinpath(name).read_text(encoding="utf-8")
+    return files("loupe.annotate.interfaces").joinpath(name).read_text(encoding="utf-8")
 
 
 RETURNED = "returned"
@@ -489,7 +489,7 @@ def page_html(part: str, *values: Any) -> str:
 
 @cache
 def _parts() -> Any:
-    environment = page_environment("annotate")
+    environment = page_environment("loupe.annotate")
     environment.globals["task_forms"] = TASK_FORMS
     environment.filters.update(image_letter=image_letter, percent=percent)
     return environment.get_template("pages.html.j2").module

@@ -1,21 +1,21 @@
 """The registry of labelling interfaces."""
 
-from annotate.interfaces.image_pages import (
+from loupe.annotate.interfaces.image_pages import (
     DuplicateCheck,
     ImageFilter,
     ImageSelection,
     TrackletSelection,
 )
-from annotate.interfaces.page import Interface
-from annotate.interfaces.strategy_pages import GroupRefinement, StrategyCheck
-from annotate.interfaces.text_pages import (
+from loupe.annotate.interfaces.page import Interface
+from loupe.annotate.interfaces.strategy_pages import GroupRefinement, StrategyCheck
+from loupe.annotate.interfaces.text_pages import (
     CaptionVerification,
     ConfusingCaption,
     DescriptionWriting,
     RewriteRevision,
     SixWayChoice,
 )
-from annotate.queues import Queue
+from loupe.annotate.queues import Queue
 
 INTERFACES: dict[str, Interface] = {
     interface.name: interface

@@ -16,8 +16,8 @@ from html import escape
 from typing import Any, ClassVar, NamedTuple
 from xml.sax.saxutils import quoteattr
 
-from annotate.answers import Parsed, ReviewAnswer, UnclearAnswer
-from annotate.interfaces.page import (
+from loupe.annotate.answers import Parsed, ReviewAnswer, UnclearAnswer
+from loupe.annotate.interfaces.page import (
     PROBLEMS,
     UNCHANGED,
     VERDICT,
@@ -33,12 +33,12 @@ from annotate.interfaces.page import (
     page_html,
     verdict_answer,
 )
-from db.entities import StoredEntity
-from schemas.base import EntityRecord
-from schemas.phrases import caption_name, indistinct
-from schemas.proposals import CaptionGroup, Strategy
-from schemas.requests import MOST_INSTRUCTION_WORDS
-from schemas.taxonomy import DifferenceType
+from loupe.db.entities import StoredEntity
+from loupe.schemas.base import EntityRecord
+from loupe.schemas.phrases import caption_name, indistinct
+from loupe.schemas.proposals import CaptionGroup, Strategy
+from loupe.schemas.requests import MOST_INSTRUCTION_WORDS
+from loupe.schemas.taxonomy import DifferenceType
 
 _TYPE = "type"
 TEXTS = {

@@ -18,9 +18,9 @@ from collections.abc import Collection, Mapping, Sequence
 from functools import cache, cached_property
 from typing import Any, Literal, NamedTuple
 
-from annotate.answers import Parsed, ReviewAnswer, UnclearAnswer
-from annotate.backend import OPENED_WITH
-from annotate.interfaces.page import (
+from loupe.annotate.answers import Parsed, ReviewAnswer, UnclearAnswer
+from loupe.annotate.backend import OPENED_WITH
+from loupe.annotate.interfaces.page import (
     UNCHANGED,
     VERDICT,
     Images,
@@ -42,17 +42,17 @@ from annotate.interfaces.page import (
     values,
     verdict_answer,
 )
-from annotate.queues import latest_flags, newest_reports
-from db.entities import StoredEntity, fetch, parents_of
-from db.store import Store
-from schemas.base import EntityRecord, digest_of
-from schemas.errors import IntegrityError
-from schemas.faithfulness import FaithfulnessReport, Finding
-from schemas.proposals import OPTIONS, ChoiceTest, Confusion
-from schemas.provenance import Role
-from schemas.records import Caption, Image, Rewrite
-from schemas.retrieval_task import TASK_FORMS
-from schemas.taxonomy import RetrievalTask
+from loupe.annotate.queues import latest_flags, newest_reports
+from loupe.db.entities import StoredEntity, fetch, parents_of
+from loupe.db.store import Store
+from loupe.schemas.base import EntityRecord, digest_of
+from loupe.schemas.errors import IntegrityError
+from loupe.schemas.faithfulness import FaithfulnessReport, Finding
+from loupe.schemas.proposals import OPTIONS, ChoiceTest, Confusion
+from loupe.schemas.provenance import Role
+from loupe.schemas.records import Caption, Image, Rewrite
+from loupe.schemas.retrieval_task import TASK_FORMS
+from loupe.schemas.taxonomy import RetrievalTask
 
 TEXT = "text"
 """The control of the text to edit."""

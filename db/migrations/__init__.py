@@ -1,1 +1,1 @@
-"""Alembic migrations; run by `db.store.migrate`."""
+"""Alembic migrations; run by `loupe.db.store.migrate`."""

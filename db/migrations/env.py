@@ -1,8 +1,8 @@
-"""Run the migrations on the connection that `db.store.migrate` opened."""
+"""Run the migrations on the connection that `loupe.db.store.migrate` opened."""
 
 from alembic import context
 
-from db.tables import Base
+from loupe.db.tables import Base
 
 context.configure(
     connection=context.config.attributes["connection"],

@@ -11,9 +11,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from checks.form import shown
-from db.decisions import append_decisions, decide, last_agents
-from db.entities import (
+from loupe.checks.form import shown
+from loupe.db.decisions import append_decisions, decide, last_agents
+from loupe.db.entities import (
     AgentRef,
     NewDecision,
     NewEntity,
@@ -23,15 +23,15 @@ from db.entities import (
     pages,
     parents_of,
 )
-from db.store import Store
-from db.work import register_plan, store_activity
-from flows.answers import words_of
-from flows.ccd.run import CcdRun
-from flows.engine.embedding import stored_picture
-from flows.engine.report import StageReport
-from flows.engine.runner import Stage, quarantine
-from flows.engine.software import software
-from schemas.phrases import (
+from loupe.db.store import Store
+from loupe.db.work import register_plan, store_activity
+from loupe.flows.answers import words_of
+from loupe.flows.ccd.run import CcdRun
+from loupe.flows.engine.embedding import stored_picture
+from loupe.flows.engine.report import StageReport
+from loupe.flows.engine.runner import Stage, quarantine
+from loupe.flows.engine.software import software
+from loupe.schemas.phrases import (
     WORD,
     Phrase,
     PhraseKind,
@@ -41,10 +41,10 @@ from schemas.phrases import (
     indistinct,
     phrases,
 )
-from schemas.profile import StyleLimits
-from schemas.proposals import CaptionGroup
-from schemas.provenance import Role
-from schemas.records import Caption, Rejection
+from loupe.schemas.profile import StyleLimits
+from loupe.schemas.proposals import CaptionGroup
+from loupe.schemas.provenance import Role
+from loupe.schemas.records import Caption, Rejection
 
 
 def refused_phrase(caption: str, coarse: str) -> Phrase | None:

@@ -14,14 +14,19 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from db.decisions import last_agents
-from db.entities import parents_of
-from flows.ccd.run import CcdRun
-from flows.engine.runner import get_or_create_entity
-from schemas.contrast import ChoiceCalibration, ObservedResult, ResultsConsidered, SuggestedBound
-from schemas.profile import ChoiceSettings, ContrastSettings
-from schemas.proposals import Candidate
-from schemas.provenance import Role
+from loupe.db.decisions import last_agents
+from loupe.db.entities import parents_of
+from loupe.flows.ccd.run import CcdRun
+from loupe.flows.engine.runner import get_or_create_entity
+from loupe.schemas.contrast import (
+    ChoiceCalibration,
+    ObservedResult,
+    ResultsConsidered,
+    SuggestedBound,
+)
+from loupe.schemas.profile import ChoiceSettings, ContrastSettings
+from loupe.schemas.proposals import Candidate
+from loupe.schemas.provenance import Role
 
 LOST_SHARE = 0.05
 LEAST_KNOWN = 20

@@ -5,17 +5,17 @@ from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
 
-from annotate.agreement import Similarity, embedding_similarity, word_similarity
-from annotate.audits import Caption, DrawnChoices, Sample, Similarities, draw_choices
-from db.entities import ActivityRecord
-from db.release_rows import snapshot
-from db.store import Store
-from db.work import register_plan, store_activity
-from flows.engine.software import code_revision, software
-from release.contents import Contents, described_tier
-from release.rows import ReleaseRow
-from release.scratch import Scratch
-from schemas.records import Picture
+from loupe.annotate.agreement import Similarity, embedding_similarity, word_similarity
+from loupe.annotate.audits import Caption, DrawnChoices, Sample, Similarities, draw_choices
+from loupe.db.entities import ActivityRecord
+from loupe.db.release_rows import snapshot
+from loupe.db.store import Store
+from loupe.db.work import register_plan, store_activity
+from loupe.flows.engine.software import code_revision, software
+from loupe.release.contents import Contents, described_tier
+from loupe.release.rows import ReleaseRow
+from loupe.release.scratch import Scratch
+from loupe.schemas.records import Picture
 
 STAGE = "draw-choices"
 VERSION = "1"

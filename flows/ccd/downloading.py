@@ -9,27 +9,27 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from db.entities import NewEntity, StoredEntity, WorkResult, fetch_children, new_entity
-from db.store import Store
-from db.work import ParentFilter, Pending, rejections_of, worked_inputs
-from flows.ccd.run import CcdRun
-from flows.engine.context import RunContext
-from flows.engine.embedding import put_picture
-from flows.engine.importing import Tombstones
-from flows.engine.report import Deferred, StageReport, StageResult
-from flows.engine.runner import Stage, count_attempts, get_or_create_entity, run_stage
-from models.search.folder import path_in_folder
-from schemas.base import canonical_json, digest_of, sha256_of
-from schemas.chat import ModelRef
-from schemas.contrast import FoundHit, FoundPicture
-from schemas.errors import LoupeError, ServiceError
-from schemas.image_search import DownloadedImage, DownloadSettings, FolderSearch, SearchHit
-from schemas.licences import permits_release
-from schemas.provenance import Role
-from schemas.records import Attribution, Rejection, Source
-from sources.images import ImageProblem, InspectedImage, inspect_image
-from sources.web.downloading import ImageDownloader
-from sources.web.requests import TRANSIENT_STATUSES
+from loupe.db.entities import NewEntity, StoredEntity, WorkResult, fetch_children, new_entity
+from loupe.db.store import Store
+from loupe.db.work import ParentFilter, Pending, rejections_of, worked_inputs
+from loupe.flows.ccd.run import CcdRun
+from loupe.flows.engine.context import RunContext
+from loupe.flows.engine.embedding import put_picture
+from loupe.flows.engine.importing import Tombstones
+from loupe.flows.engine.report import Deferred, StageReport, StageResult
+from loupe.flows.engine.runner import Stage, count_attempts, get_or_create_entity, run_stage
+from loupe.models.search.folder import path_in_folder
+from loupe.schemas.base import canonical_json, digest_of, sha256_of
+from loupe.schemas.chat import ModelRef
+from loupe.schemas.contrast import FoundHit, FoundPicture
+from loupe.schemas.errors import LoupeError, ServiceError
+from loupe.schemas.image_search import DownloadedImage, DownloadSettings, FolderSearch, SearchHit
+from loupe.schemas.licences import permits_release
+from loupe.schemas.provenance import Role
+from loupe.schemas.records import Attribution, Rejection, Source
+from loupe.sources.images import ImageProblem, InspectedImage, inspect_image
+from loupe.sources.web.downloading import ImageDownloader
+from loupe.sources.web.requests import TRANSIENT_STATUSES
 
 _WEB: Final = ("http://", "https://")
 """Prefixes of addresses that web services may return."""

@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from schemas.base import Box
-from schemas.decoders import as_rgb, plain_picture
-from schemas.profile import EditCheckSettings
-from schemas.proposals import EditMeasurement
-from schemas.records import Rejection
-from schemas.taxonomy import DifferenceType
+from loupe.schemas.base import Box
+from loupe.schemas.decoders import as_rgb, plain_picture
+from loupe.schemas.profile import EditCheckSettings
+from loupe.schemas.proposals import EditMeasurement
+from loupe.schemas.records import Rejection
+from loupe.schemas.taxonomy import DifferenceType
 
 # Alignment of two images of the same size.
 #

@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 from functools import cached_property
 from typing import NamedTuple
 
-from db.entities import AgentRef, NewEntity, StoredEntity, WorkResult, fetch_children, find
-from db.work import Pending, register_plan, store_activity
-from flows.ccd.edit_measures import (
+from loupe.db.entities import AgentRef, NewEntity, StoredEntity, WorkResult, fetch_children, find
+from loupe.db.work import Pending, register_plan, store_activity
+from loupe.flows.ccd.edit_measures import (
     NO_CHANGE,
     Change,
     caption_shift,
@@ -18,31 +18,31 @@ from flows.ccd.edit_measures import (
     measure_edit,
     opened_picture,
 )
-from flows.ccd.image_requests import candidate_for, strategies_of_requests
-from flows.ccd.run import CcdRun
-from flows.engine.context import RunContext
-from flows.engine.embedding import put_picture, stored_picture
-from flows.engine.model_step import left_unanswered
-from flows.engine.report import Deferred, StageReport, StageResult
-from flows.engine.runner import Stage, count_attempts, run_stage, store_settings
-from models.image_editor import ImageEditor
-from models.registry import build_image_editor
-from schemas.base import digest_of
-from schemas.chat import ChatImage
-from schemas.contrast import ImageRequest, StoredEdit
-from schemas.image_edit import (
+from loupe.flows.ccd.image_requests import candidate_for, strategies_of_requests
+from loupe.flows.ccd.run import CcdRun
+from loupe.flows.engine.context import RunContext
+from loupe.flows.engine.embedding import put_picture, stored_picture
+from loupe.flows.engine.model_step import left_unanswered
+from loupe.flows.engine.report import Deferred, StageReport, StageResult
+from loupe.flows.engine.runner import Stage, count_attempts, run_stage, store_settings
+from loupe.models.image_editor import ImageEditor
+from loupe.models.registry import build_image_editor
+from loupe.schemas.base import digest_of
+from loupe.schemas.chat import ChatImage
+from loupe.schemas.contrast import ImageRequest, StoredEdit
+from loupe.schemas.image_edit import (
     BuiltinEditor,
     EditedPicture,
     EditFailure,
     EditRequest,
     ImageEditorSpec,
 )
-from schemas.profile import ContrastSettings
-from schemas.proposals import EditedImage, EditMeasurement, Strategy
-from schemas.provenance import Role
-from schemas.records import Picture, Rejection
-from schemas.requests import MOST_INSTRUCTION_WORDS
-from schemas.video import StageSettings
+from loupe.schemas.profile import ContrastSettings
+from loupe.schemas.proposals import EditedImage, EditMeasurement, Strategy
+from loupe.schemas.provenance import Role
+from loupe.schemas.records import Picture, Rejection
+from loupe.schemas.requests import MOST_INSTRUCTION_WORDS
+from loupe.schemas.video import StageSettings
 
 
 def unfit_for_editing(instruction: str) -> Rejection | None:
@@ -84,7 +84,7 @@ def pin(context: RunContext, dataset: str, spec: ImageEditorSpec) -> ImageEditor
     known = known_pin(context, dataset, spec)
     if known is not None or isinstance(spec, BuiltinEditor):
         return known or spec
-    from models.qwen_image_edit import pinned_editor
+    from loupe.models.qwen_image_edit import pinned_editor
 
     found = pinned_editor(spec)
     values = {"model": spec.ref.model_dump(), "commit": found.revision}

@@ -1,8 +1,8 @@
 """The Prefect flow `build-ccd`."""
 
-from flows.ccd.pipeline import ccd_pipeline
-from flows.engine.prefect import build_flow
-from flows.withdrawal.execution import resume_reopened
+from loupe.flows.ccd.pipeline import ccd_pipeline
+from loupe.flows.engine.prefect import build_flow
+from loupe.flows.withdrawal.execution import resume_reopened
 
 build_ccd = build_flow(
     "build-ccd",

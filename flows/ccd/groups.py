@@ -8,8 +8,8 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 
-from db.decisions import decided_by_people, last_agents
-from db.entities import (
+from loupe.db.decisions import decided_by_people, last_agents
+from loupe.db.entities import (
     LIVE,
     NewDecision,
     NewEntity,
@@ -21,19 +21,19 @@ from db.entities import (
     fetch_parents,
     parents_of,
 )
-from db.store import Store
-from flows.ccd.editing import edit_settings
-from flows.ccd.run import CcdRun, coarse_captions, is_anchor
-from flows.engine.importing import import_source
-from flows.engine.report import StageReport
-from flows.engine.runner import Stage, run_each
-from flows.engine.sampling import SampleSettings, draw_sample
-from schemas.base import digest_of
-from schemas.contrast import ContrastGroup, FoundPicture
-from schemas.proposals import Candidate, CaptionGroup, Strategy
-from schemas.provenance import Role
-from schemas.records import Contrast, Image, Source
-from schemas.video import StageSettings
+from loupe.db.store import Store
+from loupe.flows.ccd.editing import edit_settings
+from loupe.flows.ccd.run import CcdRun, coarse_captions, is_anchor
+from loupe.flows.engine.importing import import_source
+from loupe.flows.engine.report import StageReport
+from loupe.flows.engine.runner import Stage, run_each
+from loupe.flows.engine.sampling import SampleSettings, draw_sample
+from loupe.schemas.base import digest_of
+from loupe.schemas.contrast import ContrastGroup, FoundPicture
+from loupe.schemas.proposals import Candidate, CaptionGroup, Strategy
+from loupe.schemas.provenance import Role
+from loupe.schemas.records import Contrast, Image, Source
+from loupe.schemas.video import StageSettings
 
 _MOST_CAPTIONS = 5
 """The most captions taken of an anchor: CCD has five, COCO sometimes has more."""

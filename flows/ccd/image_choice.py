@@ -16,11 +16,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from db.entities import LIVE, AgentRef, StoredEntity, WorkResult, pages
-from db.store import Store
-from db.work import drop_rejections, register_plan, rejections_of
-from flows.ccd.choice_calibration import calibrate_choices
-from flows.ccd.downloading import (
+from loupe.db.entities import LIVE, AgentRef, StoredEntity, WorkResult, pages
+from loupe.db.store import Store
+from loupe.db.work import drop_rejections, register_plan, rejections_of
+from loupe.flows.ccd.choice_calibration import calibrate_choices
+from loupe.flows.ccd.downloading import (
     Found,
     SearchResults,
     contents_key,
@@ -28,30 +28,30 @@ from flows.ccd.downloading import (
     left_for_later,
     search_results,
 )
-from flows.ccd.image_requests import candidate_for, strategies_of_requests, waiting_strategies
-from flows.ccd.run import CcdRun, is_anchor
-from flows.ccd.searching import RequestSearches, open_recorded_search
-from flows.engine.embedding import picture_of, stored_picture
-from flows.engine.report import Deferred, StageReport, StageResult
-from flows.engine.runner import Stage, run_stream, sole_run, worked_items
-from models.embedding import Vectors
-from retrieval.similarity.near_duplicates import (
+from loupe.flows.ccd.image_requests import candidate_for, strategies_of_requests, waiting_strategies
+from loupe.flows.ccd.run import CcdRun, is_anchor
+from loupe.flows.ccd.searching import RequestSearches, open_recorded_search
+from loupe.flows.engine.embedding import picture_of, stored_picture
+from loupe.flows.engine.report import Deferred, StageReport, StageResult
+from loupe.flows.engine.runner import Stage, run_stream, sole_run, worked_items
+from loupe.models.embedding import Vectors
+from loupe.retrieval.similarity.near_duplicates import (
     GrowingCollection,
     fingerprint,
     near_duplicate_pairs,
 )
-from schemas.contrast import (
+from loupe.schemas.contrast import (
     ConsideredResult,
     FoundPicture,
     ImageRequest,
     ResultsConsidered,
     ResultVerdict,
 )
-from schemas.profile import ChoiceSettings
-from schemas.proposals import Candidate, FoundImage, Strategy
-from schemas.provenance import Role
-from schemas.records import Image, Picture, Rejection
-from schemas.similarity import ImageFingerprint, NearDuplicateSettings
+from loupe.schemas.profile import ChoiceSettings
+from loupe.schemas.proposals import Candidate, FoundImage, Strategy
+from loupe.schemas.provenance import Role
+from loupe.schemas.records import Image, Picture, Rejection
+from loupe.schemas.similarity import ImageFingerprint, NearDuplicateSettings
 
 STAGE = "choose_candidates"
 VERSION = "1"

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from db.entities import (
+from loupe.db.entities import (
     LIVE,
     NewEntity,
     StoredEntity,
@@ -15,14 +15,14 @@ from db.entities import (
     new_entity,
     parents_of,
 )
-from db.store import Store
-from flows.engine.context import RunContext, sync_active
-from flows.engine.report import StageReport
-from flows.engine.runner import Stage, run_each
-from schemas.contrast import ImageRequest
-from schemas.proposals import Candidate, Strategy
-from schemas.provenance import Role
-from schemas.records import Method
+from loupe.db.store import Store
+from loupe.flows.engine.context import RunContext, sync_active
+from loupe.flows.engine.report import StageReport
+from loupe.flows.engine.runner import Stage, run_each
+from loupe.schemas.contrast import ImageRequest
+from loupe.schemas.proposals import Candidate, Strategy
+from loupe.schemas.provenance import Role
+from loupe.schemas.records import Method
 
 STAGE = "order_images"
 VERSION = "1"

@@ -3,21 +3,21 @@
 from collections.abc import Generator, Iterator
 from functools import partial
 
-from flows.ccd.caption_checks import apply_group_decisions
-from flows.ccd.editing import edit_images
-from flows.ccd.groups import form_groups, say_attrition, sync_active_candidates, take_anchors
-from flows.ccd.image_choice import search_images
-from flows.ccd.image_requests import request_images, sync_active_requests
-from flows.ccd.refining import refine_captions
-from flows.ccd.run import CcdRun, Clock, DownloaderMaker, search_of, utc_now
-from flows.ccd.strategies import propose_strategies
-from flows.engine.build_files import demonstration_build
-from flows.engine.pipeline import Gate, Loop, PipelineSpec, Release, Step
-from release.model_use import is_drawn
-from schemas.build import CcdBuild
-from schemas.profile import BuiltinContraster, Profile
-from services.diagnosis import Finding, ModelSpec, lacking
-from sources.web.downloading import ImageDownloader
+from loupe.flows.ccd.caption_checks import apply_group_decisions
+from loupe.flows.ccd.editing import edit_images
+from loupe.flows.ccd.groups import form_groups, say_attrition, sync_active_candidates, take_anchors
+from loupe.flows.ccd.image_choice import search_images
+from loupe.flows.ccd.image_requests import request_images, sync_active_requests
+from loupe.flows.ccd.refining import refine_captions
+from loupe.flows.ccd.run import CcdRun, Clock, DownloaderMaker, search_of, utc_now
+from loupe.flows.ccd.strategies import propose_strategies
+from loupe.flows.engine.build_files import demonstration_build
+from loupe.flows.engine.pipeline import Gate, Loop, PipelineSpec, Release, Step
+from loupe.release.model_use import is_drawn
+from loupe.schemas.build import CcdBuild
+from loupe.schemas.profile import BuiltinContraster, Profile
+from loupe.services.diagnosis import Finding, ModelSpec, lacking
+from loupe.sources.web.downloading import ImageDownloader
 
 
 def ccd_pipeline(

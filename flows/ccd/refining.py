@@ -5,11 +5,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-from checks.form import Form, shown
-from db.entities import LIVE, StoredEntity, WorkResult, fetch, parents_of
-from db.store import Store
-from db.work import Pending
-from flows.answers import (
+from loupe.checks.form import Form, shown
+from loupe.db.entities import LIVE, StoredEntity, WorkResult, fetch, parents_of
+from loupe.db.store import Store
+from loupe.db.work import Pending
+from loupe.flows.answers import (
     UnusableAnswerError,
     check_fields,
     check_language,
@@ -22,20 +22,20 @@ from flows.answers import (
     repair_request,
     text_schema,
 )
-from flows.ccd.caption_checks import group_warnings, refused_phrase, same_captions
-from flows.ccd.resizing import smart_resized
-from flows.ccd.run import CcdRun, coarse_captions
-from flows.engine.context import sync_active_edits
-from flows.engine.embedding import picture_of
-from flows.engine.model_step import Ask, DatasetModel, LLMStep, Parsed, run_llm_step
-from prompts.loader import Prompt, load_prompt
-from schemas.chat import ChatAnswer, ChatImage, ChatRequest
-from schemas.contrast import ContrastGroup
-from schemas.profile import ImageArea
-from schemas.proposals import CaptionGroup, GroupMember
-from schemas.provenance import Role
-from schemas.records import Caption, Image, Rejection
-from schemas.requests import (
+from loupe.flows.ccd.caption_checks import group_warnings, refused_phrase, same_captions
+from loupe.flows.ccd.resizing import smart_resized
+from loupe.flows.ccd.run import CcdRun, coarse_captions
+from loupe.flows.engine.context import sync_active_edits
+from loupe.flows.engine.embedding import picture_of
+from loupe.flows.engine.model_step import Ask, DatasetModel, LLMStep, Parsed, run_llm_step
+from loupe.prompts.loader import Prompt, load_prompt
+from loupe.schemas.chat import ChatAnswer, ChatImage, ChatRequest
+from loupe.schemas.contrast import ContrastGroup
+from loupe.schemas.profile import ImageArea
+from loupe.schemas.proposals import CaptionGroup, GroupMember
+from loupe.schemas.provenance import Role
+from loupe.schemas.records import Caption, Image, Rejection
+from loupe.schemas.requests import (
     CAPTIONS_FIELD,
     REFINEMENT_PURPOSE,
     REFINEMENT_REQUEST_MOST_CHARACTERS,
@@ -156,7 +156,7 @@ def read_refinement(answer: ChatAnswer, brief: RefinementBrief) -> RefinedCaptio
     other images. Reasons: `wrong_count`, `same_captions` (of two images), `speaks_of_other_image`,
     `wrong_order` (captions are numbered, but not 1, 2, 3 …; right numbers are removed),
     `missing_field`, `untranslated` (a translation equals its caption), and those of
-    `flows.answers`. The context has the raw answer.
+    `loupe.flows.answers`. The context has the raw answer.
     """
     return read_answer(answer, STAGE, lambda found: _read(found, brief))
 

@@ -5,10 +5,10 @@ import math
 
 from PIL import Image, ImageOps
 
-from schemas.chat import ChatImage
-from schemas.decoders import as_rgb
-from schemas.profile import ImageArea
-from schemas.records import Rejection
+from loupe.schemas.chat import ChatImage
+from loupe.schemas.decoders import as_rgb
+from loupe.schemas.profile import ImageArea
+from loupe.schemas.records import Rejection
 
 STAGE = "resize_image"
 

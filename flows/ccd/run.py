@@ -6,18 +6,18 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from db.entities import LIVE, StoredEntity, fetch_children
-from db.store import Store
-from flows.engine.context import PipelineRun
-from flows.engine.embedding import CachedEmbedder, pinned
-from flows.engine.runner import sole_run
-from schemas.build import CcdBuild
-from schemas.errors import ConfigurationError, LoupeError
-from schemas.image_search import DownloadSettings, FolderSearch, ImageSearchSpec
-from schemas.profile import ContrastSettings, Profile
-from schemas.provenance import Role
-from schemas.records import Caption, Granularity, Image, Method
-from sources.web.downloading import ImageDownloader
+from loupe.db.entities import LIVE, StoredEntity, fetch_children
+from loupe.db.store import Store
+from loupe.flows.engine.context import PipelineRun
+from loupe.flows.engine.embedding import CachedEmbedder, pinned
+from loupe.flows.engine.runner import sole_run
+from loupe.schemas.build import CcdBuild
+from loupe.schemas.errors import ConfigurationError, LoupeError
+from loupe.schemas.image_search import DownloadSettings, FolderSearch, ImageSearchSpec
+from loupe.schemas.profile import ContrastSettings, Profile
+from loupe.schemas.provenance import Role
+from loupe.schemas.records import Caption, Granularity, Image, Method
+from loupe.sources.web.downloading import ImageDownloader
 
 Clock = Callable[[], datetime]
 """Returns the time with its zone."""

@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
-from db.calls import (
+from loupe.db.calls import (
     Busy,
     DailyBudget,
     NewSearch,
@@ -19,26 +19,26 @@ from db.calls import (
     reserve_search,
     settle_search,
 )
-from db.entities import AgentRef, StoredEntity, WorkResult, new_entity
-from db.store import Store, drop_claims, pauses
-from db.work import Pending
-from flows.ccd.image_requests import strategies_of_requests
-from flows.ccd.run import Clock, utc_now
-from flows.engine.context import RunContext
-from flows.engine.embedding import CachedEmbedder, ReadableImage, build_embedder, pinned
-from flows.engine.model_step import left_unanswered
-from flows.engine.report import Deferred, StageReport, StageResult
-from flows.engine.runner import Stage, quarantine, run_stage
-from flows.engine.stopping import Budget, Waits
-from models.image_search import ImageSearch, PausingSearch, plain_query
-from models.registry import build_image_search
-from models.search.folder import FolderImage, FolderImageSearch
-from schemas.base import canonical_json, digest_of
-from schemas.build import LICENSED_IMAGES
-from schemas.chat import ModelRef
-from schemas.contrast import FoundHit, ImageRequest
-from schemas.embedding import directed
-from schemas.errors import (
+from loupe.db.entities import AgentRef, StoredEntity, WorkResult, new_entity
+from loupe.db.store import Store, drop_claims, pauses
+from loupe.db.work import Pending
+from loupe.flows.ccd.image_requests import strategies_of_requests
+from loupe.flows.ccd.run import Clock, utc_now
+from loupe.flows.engine.context import RunContext
+from loupe.flows.engine.embedding import CachedEmbedder, ReadableImage, build_embedder, pinned
+from loupe.flows.engine.model_step import left_unanswered
+from loupe.flows.engine.report import Deferred, StageReport, StageResult
+from loupe.flows.engine.runner import Stage, quarantine, run_stage
+from loupe.flows.engine.stopping import Budget, Waits
+from loupe.models.image_search import ImageSearch, PausingSearch, plain_query
+from loupe.models.registry import build_image_search
+from loupe.models.search.folder import FolderImage, FolderImageSearch
+from loupe.schemas.base import canonical_json, digest_of
+from loupe.schemas.build import LICENSED_IMAGES
+from loupe.schemas.chat import ModelRef
+from loupe.schemas.contrast import FoundHit, ImageRequest
+from loupe.schemas.embedding import directed
+from loupe.schemas.errors import (
     BlobMismatchError,
     BudgetReachedError,
     ConfigurationError,
@@ -46,7 +46,7 @@ from schemas.errors import (
     LoupeError,
     ServiceError,
 )
-from schemas.image_search import (
+from loupe.schemas.image_search import (
     FolderSearch,
     ImageSearchSpec,
     SearchAnswer,
@@ -55,12 +55,12 @@ from schemas.image_search import (
     SearchPrices,
     SearchRequest,
 )
-from schemas.proposals import Strategy
-from schemas.provenance import Role
-from schemas.records import Rejection
-from sources.images import InspectedImage, inspect_image
-from sources.importer import importer_for
-from sources.records import BadRow
+from loupe.schemas.proposals import Strategy
+from loupe.schemas.provenance import Role
+from loupe.schemas.records import Rejection
+from loupe.sources.images import InspectedImage, inspect_image
+from loupe.sources.importer import importer_for
+from loupe.sources.records import BadRow
 
 # An image search that stores every answer, and never sends a query twice.
 

@@ -5,10 +5,10 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-from checks.form import Form, shown
-from db.entities import StoredEntity, WorkResult, parents_of
-from db.work import Pending
-from flows.answers import (
+from loupe.checks.form import Form, shown
+from loupe.db.entities import StoredEntity, WorkResult, parents_of
+from loupe.db.work import Pending
+from loupe.flows.answers import (
     UnusableAnswerError,
     check_fields,
     check_language,
@@ -19,22 +19,22 @@ from flows.answers import (
     repair_request,
     text_schema,
 )
-from flows.ccd.resizing import smart_resized
-from flows.ccd.run import CcdRun, coarse_captions, is_anchor
-from flows.engine.context import sync_active_edits
-from flows.engine.embedding import picture_of
-from flows.engine.model_step import Ask, DatasetModel, LLMStep, Parsed, run_llm_step
-from flows.engine.report import StageReport
-from flows.engine.runner import Stage, run_stage
-from flows.recos.captioning import facts_of
-from prompts.loader import Prompt, load_prompt
-from schemas.chat import ChatAnswer, ChatImage, ChatRequest
-from schemas.contrast import StrategyDraft
-from schemas.profile import ImageArea
-from schemas.proposals import Strategy
-from schemas.provenance import Role
-from schemas.records import Caption, Image, Rejection
-from schemas.requests import (
+from loupe.flows.ccd.resizing import smart_resized
+from loupe.flows.ccd.run import CcdRun, coarse_captions, is_anchor
+from loupe.flows.engine.context import sync_active_edits
+from loupe.flows.engine.embedding import picture_of
+from loupe.flows.engine.model_step import Ask, DatasetModel, LLMStep, Parsed, run_llm_step
+from loupe.flows.engine.report import StageReport
+from loupe.flows.engine.runner import Stage, run_stage
+from loupe.flows.recos.captioning import facts_of
+from loupe.prompts.loader import Prompt, load_prompt
+from loupe.schemas.chat import ChatAnswer, ChatImage, ChatRequest
+from loupe.schemas.contrast import StrategyDraft
+from loupe.schemas.profile import ImageArea
+from loupe.schemas.proposals import Strategy
+from loupe.schemas.provenance import Role
+from loupe.schemas.records import Caption, Image, Rejection
+from loupe.schemas.requests import (
     CAPTION_FIELD,
     DETAIL_FIELD,
     INSTRUCTION_FIELD,
@@ -47,7 +47,7 @@ from schemas.requests import (
     ProposedStrategy,
     StrategyBrief,
 )
-from schemas.taxonomy import DifferenceType, taxonomy_lines
+from loupe.schemas.taxonomy import DifferenceType, taxonomy_lines
 
 _WORD = re.compile(r"[^\W_]+(?:['’-][^\W_]+)*")
 _ARTICLES = frozenset(("a", "an", "the", "some", "one"))
@@ -209,9 +209,9 @@ def read_strategies(answer: ChatAnswer, brief: StrategyBrief) -> StrategiesRead 
 
     Errors that reject one strategy: `missing_field`, `wrong_type`, `unknown_type`,
     `no_change` (it changes nothing), `duplicate`, `too_many` (if there are more than wanted, the
-    first of each type is kept), and the reasons of `flows.answers`. The whole answer is rejected if
-    it cannot be parsed, or if none of its strategies is usable (`no_usable_strategy`). The context
-    of every rejection has the raw answer.
+    first of each type is kept), and the reasons of `loupe.flows.answers`. The whole answer is
+    rejected if it cannot be parsed, or if none of its strategies is usable (`no_usable_strategy`).
+    The context of every rejection has the raw answer.
     """
     values = read_answer(answer, STAGE, _listed)
     if isinstance(values, Rejection):

@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from flows.cli.commands import command, group
-from flows.cli.options import QueueArgument, opened, settings
-from flows.cli.output import Answer, Table, note
-from schemas.errors import UsageError
+from loupe.flows.cli.commands import command, group
+from loupe.flows.cli.options import QueueArgument, opened, settings
+from loupe.flows.cli.output import Answer, Table, note
+from loupe.schemas.errors import UsageError
 
 if TYPE_CHECKING:
-    from annotate.gold import GoldFeedback
-    from db.reviews import AnnotatorState, Role, StoredAnnotator
-    from db.store import Store
-    from models.profiles.settings import Settings
-    from services.credentials import WorkspaceCredentials
-    from services.label_studio import Workspace
+    from loupe.annotate.gold import GoldFeedback
+    from loupe.db.reviews import AnnotatorState, Role, StoredAnnotator
+    from loupe.db.store import Store
+    from loupe.models.profiles.settings import Settings
+    from loupe.services.credentials import WorkspaceCredentials
+    from loupe.services.label_studio import Workspace
 
 
 app = group("Manage annotators and their accounts.")
@@ -45,11 +45,11 @@ def add(
         only_adjudicator: The person only resolves conflicts.
         token_file: File with the person's access token for an external Label Studio.
     """
-    from db.reviews import add_annotator
-    from db.store import Store
-    from models.profiles.settings import make_home
-    from services.credentials import save_workspace
-    from services.label_studio import check_name, label_studio_access, label_studio_name
+    from loupe.db.reviews import add_annotator
+    from loupe.db.store import Store
+    from loupe.models.profiles.settings import make_home
+    from loupe.services.credentials import save_workspace
+    from loupe.services.label_studio import check_name, label_studio_access, label_studio_name
 
     own = settings()
     make_home(own.home)
@@ -73,7 +73,7 @@ def add(
 @command(app)
 def list_() -> Answer:
     """List all annotators, past and present. Releases contain only pseudonyms."""
-    from db.reviews import annotators
+    from loupe.db.reviews import annotators
 
     _, store = opened()
     people = [_as_json(person) for person in annotators(store)]
@@ -93,7 +93,7 @@ def show(name: NameArgument, *, reveal: bool = False) -> Answer:
     Args:
         reveal: Print the password even if the output is not a terminal.
     """
-    from services.label_studio import label_studio_address
+    from loupe.services.label_studio import label_studio_address
 
     own, _, person, credentials = _person(name)
     shown = reveal or sys.stdout.isatty()
@@ -112,11 +112,11 @@ def report(name: NameArgument) -> Answer:
     For each wrong answer, shows the given answer, the known answer and its explanation, to discuss
     with the person.
     """
-    from annotate.gold import gold_feedback
-    from annotate.interfaces.registry import interface_of
-    from annotate.queues import load_queues, queues_in_use
-    from db.annotations import answer_counts
-    from db.reviews import annotator_named
+    from loupe.annotate.gold import gold_feedback
+    from loupe.annotate.interfaces.registry import interface_of
+    from loupe.annotate.queues import load_queues, queues_in_use
+    from loupe.db.annotations import answer_counts
+    from loupe.db.reviews import annotator_named
 
     own, store = opened()
     person = annotator_named(store, name)
@@ -176,7 +176,7 @@ def reinstate(name: NameArgument, queue: QueueArgument) -> Answer:
     People are suspended for wrong answers to gold items. After this, only new gold answers count.
     Answers that were revoked stay revoked.
     """
-    from db.gold import reinstate_annotator
+    from loupe.db.gold import reinstate_annotator
 
     _, store, person, _ = _person(name)
     lifted = reinstate_annotator(store, queue, person.pseudonym)
@@ -191,8 +191,8 @@ def _set_state(name: str, state: "AnnotatorState", *, may_log_in: bool | None = 
 
     The account is changed before the store, so that a failure never leaves a login active.
     """
-    from db.reviews import set_annotator_state
-    from services.label_studio import let_in
+    from loupe.db.reviews import set_annotator_state
+    from loupe.services.label_studio import let_in
 
     own, store, person, credentials = _person(name)
     if may_log_in is None:
@@ -209,8 +209,8 @@ def _set_state(name: str, state: "AnnotatorState", *, may_log_in: bool | None = 
 
 def _refuse_taken_address(store: "Store", name: str) -> None:
     """Refuse a name whose e-mail address belongs to another annotator, before an account exists."""
-    from db.reviews import annotators
-    from services.label_studio import NAME, address_of
+    from loupe.db.reviews import annotators
+    from loupe.services.label_studio import NAME, address_of
 
     address = address_of(name)
     for person in annotators(store):
@@ -224,9 +224,9 @@ def _refuse_taken_address(store: "Store", name: str) -> None:
 def _workspace(own: "Settings", url: str, name: str, token_file: Path | None) -> "Workspace":
     from pydantic import SecretStr
 
-    from annotate.backend import LabelStudioDesk
-    from services.credentials import WorkspaceCredentials
-    from services.label_studio import Workspace, add_workspaces
+    from loupe.annotate.backend import LabelStudioDesk
+    from loupe.services.credentials import WorkspaceCredentials
+    from loupe.services.label_studio import Workspace, add_workspaces
 
     if not own.label_studio_url:
         if token_file is not None:
@@ -270,8 +270,8 @@ def _person(
     name: str,
 ) -> "tuple[Settings, Store, StoredAnnotator, WorkspaceCredentials | None]":
     """Return the settings, the open store, a person, and their credentials on our Label Studio."""
-    from db.reviews import annotator_named
-    from services.credentials import load_workspaces
+    from loupe.db.reviews import annotator_named
+    from loupe.services.credentials import load_workspaces
 
     own, store = opened()
     person = annotator_named(store, name)

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from flows.cli.options import chosen_profile
-from flows.cli.output import Answer, Note
-from schemas.errors import UsageError
+from loupe.flows.cli.options import chosen_profile
+from loupe.flows.cli.output import Answer, Note
+from loupe.schemas.errors import UsageError
 
 if TYPE_CHECKING:
-    from schemas.faithfulness import FaithfulnessReport
-    from schemas.records import Rejection
+    from loupe.schemas.faithfulness import FaithfulnessReport
+    from loupe.schemas.records import Rejection
 
 _VERDICTS = ("faithful", "suspect", "rejected")
 
@@ -37,9 +37,9 @@ def check(
         rewrite: The rewrite of --source.
         profile: Profile whose [rewrite] and [faithfulness] settings are used.
     """
-    from flows.ufine3c.faithfulness import check_written
-    from models.imported_rewrites import read_pairs, read_pairs_of
-    from schemas.faithfulness import RewritePair
+    from loupe.flows.ufine3c.faithfulness import check_written
+    from loupe.models.imported_rewrites import read_pairs, read_pairs_of
+    from loupe.schemas.faithfulness import RewritePair
 
     if (source is None) != (rewrite is None) or (pairs is None) == (source is None):
         raise UsageError("give a file of pairs, or --source and --rewrite")
@@ -62,7 +62,7 @@ def check(
 
 def _as_json(result: "FaithfulnessReport | Rejection") -> dict[str, Any]:
     """Return the verdict and the findings with their `message`; a rejection has one, its reason."""
-    from schemas.records import Rejection
+    from loupe.schemas.records import Rejection
 
     if isinstance(result, Rejection):
         finding = {"change": result.reason, "message": result.detail}

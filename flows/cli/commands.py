@@ -11,8 +11,8 @@ from typing import Annotated, Any, ParamSpec, TypeVar, get_args, get_origin
 import typer
 from typer.models import OptionInfo, ParameterInfo
 
-from flows.cli.output import with_answer
-from schemas.errors import ServiceError
+from loupe.flows.cli.output import with_answer
+from loupe.schemas.errors import ServiceError
 
 P = ParamSpec("P")
 T = TypeVar("T")

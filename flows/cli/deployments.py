@@ -14,9 +14,9 @@ from prefect.deployments import run_deployment as start_deployment
 from prefect.settings import PREFECT_API_AUTH_STRING, PREFECT_API_URL, temporary_settings
 from prefect.states import Cancelling
 
-from flows.cli.output import note
-from schemas.errors import LoupeError, ServiceError
-from services.prefect_server import prefect_auth_string
+from loupe.flows.cli.output import note
+from loupe.schemas.errors import LoupeError, ServiceError
+from loupe.services.prefect_server import prefect_auth_string
 
 _POLL_SECONDS = 1.0
 _LOG_PAGE = 200

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from flows.cli.options import ReleaseArgument, SplitOption, opened_run, opened_store, settings
-from flows.cli.output import Answer, Figure, Line, Table, err
-from schemas.taxonomy import DifferenceType
+from loupe.flows.cli.options import ReleaseArgument, SplitOption, opened_run, opened_store, settings
+from loupe.flows.cli.output import Answer, Figure, Line, Table, err
+from loupe.schemas.taxonomy import DifferenceType
 
 if TYPE_CHECKING:
-    from flows.evaluation.leaderboard import Board, GroupTable, Leaderboard
+    from loupe.flows.evaluation.leaderboard import Board, GroupTable, Leaderboard
 
 
 def train(
@@ -26,7 +26,7 @@ def train(
 
     The best checkpoint is chosen on the val split, or on identities held out of the train split,
     never on the test split. On several GPUs:
-    PYTHONSAFEPATH=1 accelerate launch -m flows.cli.main train …
+    PYTHONSAFEPATH=1 accelerate launch -m loupe.flows.cli.main train …
 
     Args:
         release: Folder of a release with a train split, or a JSON file of rows.
@@ -34,8 +34,8 @@ def train(
         out_: Output folder (default: trainings/NAME in LOUPE_HOME).
         resume: Resume from the last checkpoint in the output folder.
     """
-    from flows.engine.report import console_progress
-    from flows.evaluation.training import TrainingRequest, load_training, run_training
+    from loupe.flows.engine.report import console_progress
+    from loupe.flows.evaluation.training import TrainingRequest, load_training, run_training
 
     request = TrainingRequest(
         str(release), load_training(config), str(out_) if out_ else None, resume
@@ -71,7 +71,7 @@ def evaluate(
         name: Name of the checkpoint or embeddings on the leaderboard.
         check_images: Check every image against its digest first, or only against its size.
     """
-    from flows.evaluation.run import EvaluationRequest, run_evaluation
+    from loupe.flows.evaluation.run import EvaluationRequest, run_evaluation
 
     weights = None if checkpoint is None else str(checkpoint)
     request = EvaluationRequest(
@@ -94,8 +94,8 @@ def leaderboard(
     Args:
         out_: Output folder (default: in LOUPE_HOME/leaderboards).
     """
-    from flows.evaluation.leaderboard import collect, leaderboard_document
-    from flows.evaluation.leaderboard_page import leaderboard_folder, write_leaderboard
+    from loupe.flows.evaluation.leaderboard import collect, leaderboard_document
+    from loupe.flows.evaluation.leaderboard_page import leaderboard_folder, write_leaderboard
 
     with opened_store() as store:
         board = collect(store, release, split)
@@ -106,7 +106,7 @@ def leaderboard(
 
 def board_lines(board: "Leaderboard") -> Iterator[Line]:
     """Yield the tables and notes of a leaderboard."""
-    from flows.evaluation.leaderboard import column_title
+    from loupe.flows.evaluation.leaderboard import column_title
 
     name = f"{board.manifest.name}, {board.split}"
     for one in board.boards:
@@ -125,7 +125,7 @@ _PRINTED = ("task", "difference")
 
 def _group_table(table: "GroupTable") -> Table:
     """Return the scores of the groups of a dimension, one row a group."""
-    from flows.evaluation.leaderboard import column_title, score_text
+    from loupe.flows.evaluation.leaderboard import column_title, score_text
 
     title = f"{column_title(table.metric)} by {table.dimension}, {table.direction}"
     columns = [table.dimension, table.counted, *(row.name for row in table.rows)]
@@ -138,7 +138,7 @@ def _group_table(table: "GroupTable") -> Table:
 
 
 def _board_rows(one: "Board") -> Iterator[list[object]]:
-    from flows.evaluation.leaderboard import interval_text, score_text
+    from loupe.flows.evaluation.leaderboard import interval_text, score_text
 
     first, *rest = one.metrics
     for row in one.rows:
@@ -179,7 +179,7 @@ def reproduce(
         config: TOML file with releases, models and training settings.
         check: Only show what is missing and its cost.
     """
-    from flows.evaluation.reproduction import (
+    from loupe.flows.evaluation.reproduction import (
         ASSUMED,
         Reproduction,
         load_reproduction,
@@ -210,7 +210,7 @@ def reproduce(
 
 
 def _tables() -> list[str]:
-    from retrieval.reproduction import table_names
+    from loupe.retrieval.reproduction import table_names
 
     return table_names()
 

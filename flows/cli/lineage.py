@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 from rich.markup import escape
 from rich.text import Text
 
-from flows.cli.options import notices_at_hand, opened_store
-from flows.cli.output import Answer, Line, warn
+from loupe.flows.cli.options import notices_at_hand, opened_store
+from loupe.flows.cli.output import Answer, Line, warn
 
 if TYPE_CHECKING:
     from rich.tree import Tree
 
-    from db.lineage import Lineage
+    from loupe.db.lineage import Lineage
 
 
 def lineage(entity_id: str, *, release: Path | None = None) -> Answer:
@@ -28,7 +28,7 @@ def lineage(entity_id: str, *, release: Path | None = None) -> Answer:
             the file name of an image.
         release: Read the lineage from this release folder instead of the store.
     """
-    from db.lineage import find_entity_id, prov_json, trace
+    from loupe.db.lineage import find_entity_id, prov_json, trace
 
     lines: list[Line] = []
     if release is None:
@@ -48,8 +48,8 @@ def _released(folder: Path, name: str) -> tuple["Lineage", dict[str, str]]:
 
     The texts of withdrawn items are left out.
     """
-    from flows.withdrawal.releases import withdrawal_in, without_withdrawn
-    from release.lineage.reading import open_lineage
+    from loupe.flows.withdrawal.releases import withdrawal_in, without_withdrawn
+    from loupe.release.lineage.reading import open_lineage
 
     if withdrawal := withdrawal_in(folder, notices_at_hand()):
         warn(withdrawal.sentence)
@@ -60,7 +60,7 @@ def _released(folder: Path, name: str) -> tuple["Lineage", dict[str, str]]:
 
 def _caption_line(caption_id: str, text: str) -> Text:
     """Return a caption with the id that `loupe lineage` accepts, cut at the width of the output."""
-    from release.lineage.reading import printable
+    from loupe.release.lineage.reading import printable
 
     return Text(f"  {caption_id[:12]} {printable(text)}", no_wrap=True, overflow="ellipsis")
 
@@ -76,8 +76,8 @@ def lineage_tree(traced: "Lineage") -> "Tree":
 
 def _grow(branch: "Tree", traced: "Lineage", entity_id: str, seen: set[str]) -> None:
     """Add what is known of an entity, then its parents; each entity is drawn once."""
-    from schemas.base import canonical_json
-    from schemas.provenance import WITHHELD_WHOLE
+    from loupe.schemas.base import canonical_json
+    from loupe.schemas.provenance import WITHHELD_WHOLE
 
     seen.add(entity_id)
     node = traced.entities[entity_id]
@@ -121,7 +121,7 @@ def _when(moment: datetime | None) -> str:
 
 
 def _entity_line(traced: "Lineage", entity_id: str) -> str:
-    from release.lineage.reading import summarize
+    from loupe.release.lineage.reading import summarize
 
     entity = traced.entities[entity_id].entity
     summary = escape(summarize(entity.kind, entity.payload))
@@ -137,7 +137,7 @@ def _name(traced: "Lineage", entity_id: str) -> str:
 
 def _promoted_rows(stage: str, configuration: Mapping[str, Any]) -> Iterator[str]:
     """Name the rows of shards that an entity was made of; releases may state anything."""
-    from schemas.provenance import PROMOTE
+    from loupe.schemas.provenance import PROMOTE
 
     rows = configuration.get("rows") if stage == PROMOTE else None
     for row in rows if isinstance(rows, list) else ():

@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from flows.cli import (
+from loupe.flows.cli import (
     annotator,
     check,
     evaluation,
@@ -31,11 +31,11 @@ from flows.cli import (
     track,
     withdraw,
 )
-from flows.cli.commands import INTERRUPTED, command
-from flows.cli.options import settings, within_memory
-from flows.cli.output import note, say
-from flows.engine.stopping import stopped_by_signals
-from schemas.errors import ConfigurationError, LoupeError
+from loupe.flows.cli.commands import INTERRUPTED, command
+from loupe.flows.cli.options import settings, within_memory
+from loupe.flows.cli.output import note, say
+from loupe.flows.engine.stopping import stopped_by_signals
+from loupe.schemas.errors import ConfigurationError, LoupeError
 
 _STOPPED = (INTERRUPTED, 143)  # 143 by SIGTERM
 _FULL = (errno.ENOSPC, errno.EDQUOT)
@@ -141,9 +141,11 @@ def main(command: Callable[[], object] = app) -> None:
 
 def _database_fault(error: Exception) -> str | None:
     """Describe the problem with the database in one sentence if `error` comes from it."""
-    if "db.store" not in sys.modules:  # the database is not in use; importing it takes a second
+    if (
+        "loupe.db.store" not in sys.modules
+    ):  # the database is not in use; importing it takes a second
         return None
-    from db.store import comes_from_database, fault_sentence
+    from loupe.db.store import comes_from_database, fault_sentence
 
     return fault_sentence(error) if comes_from_database(error) else None
 

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from flows.cli.commands import command, declare, group
-from flows.cli.output import Answer, Figure, JsonOption, Line, Table, show
-from schemas.errors import UsageError
+from loupe.flows.cli.commands import command, declare, group
+from loupe.flows.cli.output import Answer, Figure, JsonOption, Line, Table, show
+from loupe.schemas.errors import UsageError
 
 if TYPE_CHECKING:
-    from retrieval.contrastive import ContrastAccuracy, RightCount
-    from retrieval.ranking import RetrievalScores
-    from schemas.evaluation import PairSimilarities
+    from loupe.retrieval.contrastive import ContrastAccuracy, RightCount
+    from loupe.retrieval.ranking import RetrievalScores
+    from loupe.schemas.evaluation import PairSimilarities
 
 ImagesOption = Annotated[Path, typer.Option(help="One row per sample, .npy of shape (n, d).")]
 app = group("Score embeddings from .npy files.")
@@ -56,8 +56,8 @@ def metrics(
         return
     if missing := [name for name, path in given.items() if path is None]:
         raise UsageError(f"missing {', '.join(missing)} (or a command; see loupe metrics --help)")
-    from retrieval.embeddings import read_array
-    from retrieval.ranking import load_kernels, score_retrieval
+    from loupe.retrieval.embeddings import read_array
+    from loupe.retrieval.ranking import load_kernels, score_retrieval
 
     files = [path for path in given.values() if path is not None]
     first, second, first_ids, second_ids = (read_array(path) for path in files)
@@ -74,7 +74,7 @@ def metrics(
     seconds = time.perf_counter() - started
     limits: dict[str, tuple[float, float]] = {}
     if intervals:
-        from retrieval.ranking import bootstrap_means
+        from loupe.retrieval.ranking import bootstrap_means
 
         means = bootstrap_means(scores.by_query, first_ids)
         limits = {name: (one.low, one.high) for name, one in means.items()}
@@ -101,8 +101,8 @@ app.callback(invoke_without_command=True, help=declare(metrics))(metrics)
 def _identity_table(
     scores: "RetrievalScores", limits: dict[str, tuple[float, float]], facts: dict[str, Any]
 ) -> Table:
-    from flows.evaluation.leaderboard import column_title, interval_text, score_text
-    from schemas.evaluation import Score
+    from loupe.flows.evaluation.leaderboard import column_title, interval_text, score_text
+    from loupe.schemas.evaluation import Score
 
     rows: list[list[object]] = []
     for name, value in scores.means().items():
@@ -133,9 +133,14 @@ def ccd(
         samples: JSON list of {"image", "group", "contrastive_type"}.
         distractors: Also print the mean cosine with the nearest other samples.
     """
-    from retrieval.contrastive import DEPTHS, contrastive_samples, read_list, score_contrastive
-    from retrieval.distractors import NEAREST, benchmark_distractors
-    from retrieval.embeddings import read_array
+    from loupe.retrieval.contrastive import (
+        DEPTHS,
+        contrastive_samples,
+        read_list,
+        score_contrastive,
+    )
+    from loupe.retrieval.distractors import NEAREST, benchmark_distractors
+    from loupe.retrieval.embeddings import read_array
 
     listed = contrastive_samples(read_list(samples), str(samples))
     images, texts = read_array(image_embeddings), read_array(text_embeddings)
@@ -199,7 +204,7 @@ def _type_rows(
     counts: "dict[str, dict[str, RightCount]]", similar: "dict[str, PairSimilarities]"
 ) -> Iterator[tuple[object, ...]]:
     """Yield a row for each type, each aspect and all pairs; only types have cosines."""
-    from retrieval.contrastive import COMPARISONS
+    from loupe.retrieval.contrastive import COMPARISONS
 
     for name, first in counts["text-to-image"].items():
         pairs = first.comparisons // COMPARISONS["text-to-image"]
@@ -226,9 +231,9 @@ def recos(
         text_embeddings: One row per caption, image by image, .npy of shape (m, d).
         samples: JSON list of {"image", "task", "captions": count}.
     """
-    from retrieval.contrastive import read_list
-    from retrieval.embeddings import read_array
-    from retrieval.recos import DEPTHS, recos_samples, score_recos
+    from loupe.retrieval.contrastive import read_list
+    from loupe.retrieval.embeddings import read_array
+    from loupe.retrieval.recos import DEPTHS, recos_samples, score_recos
 
     listed = recos_samples(read_list(samples), str(samples))
     images, texts = read_array(image_embeddings), read_array(text_embeddings)

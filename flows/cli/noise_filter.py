@@ -8,13 +8,13 @@ import typer
 from rich.box import SIMPLE_HEAD
 from rich.table import Table as Grid
 
-from flows.cli.commands import command, group
-from flows.cli.options import opened_store, require_dataset, settings
-from flows.cli.output import Answer, Line, PageOption, Table, out, write_page
+from loupe.flows.cli.commands import command, group
+from loupe.flows.cli.options import opened_store, require_dataset, settings
+from loupe.flows.cli.output import Answer, Line, PageOption, Table, out, write_page
 
 if TYPE_CHECKING:
-    from flows.ufine6926.filter_explanation import Explanation
-    from schemas.video import Observation
+    from loupe.flows.ufine6926.filter_explanation import Explanation
+    from loupe.schemas.video import Observation
 
 
 app = group("Explain the decisions of the noise filter.")
@@ -40,9 +40,9 @@ def explain(
         html: Also write an HTML page with the crops to this file.
         profile: Apply the thresholds of this profile (default: those of the filter report).
     """
-    from db.blobs import BlobStore
-    from flows.ufine6926.filter_explanation import as_document, render_explanation
-    from flows.ufine6926.filter_explanation import explain as find_and_explain
+    from loupe.db.blobs import BlobStore
+    from loupe.flows.ufine6926.filter_explanation import as_document, render_explanation
+    from loupe.flows.ufine6926.filter_explanation import explain as find_and_explain
 
     own = settings()
     with opened_store() as store:
@@ -71,9 +71,9 @@ def sheet(
         out_: The HTML page to write.
         profile: Apply the thresholds of this profile (default: those of the filter report).
     """
-    from db.blobs import BlobStore
-    from flows.ufine6926.filter_explanation import collect, render_sheet, sheet_document
-    from flows.ufine6926.noise_filter import current_report, thresholds_of
+    from loupe.db.blobs import BlobStore
+    from loupe.flows.ufine6926.filter_explanation import collect, render_sheet, sheet_document
+    from loupe.flows.ufine6926.noise_filter import current_report, thresholds_of
 
     own = settings()
     with opened_store() as store:
@@ -108,7 +108,7 @@ def _lines(explanation: "Explanation") -> Iterator[Line]:
 
 def _block(explanation: "Explanation", observations: "Sequence[Observation]") -> Grid:
     """Format some frames side by side, with their measurements below each other."""
-    from flows.engine.pages import figure
+    from loupe.flows.engine.pages import figure
 
     table = Grid(box=SIMPLE_HEAD, pad_edge=False)
     table.add_column("rule and setting", no_wrap=True)
@@ -131,8 +131,8 @@ def _block(explanation: "Explanation", observations: "Sequence[Observation]") ->
 
 def _outcome(explanation: "Explanation") -> Iterator[str]:
     """Yield the findings against each frame in a comparison, and the remaining frames."""
-    from flows.engine.pages import figure
-    from flows.ufine6926.noise_rules import SWITCH
+    from loupe.flows.engine.pages import figure
+    from loupe.flows.ufine6926.noise_rules import SWITCH
 
     for observation in explanation.observations:
         for one in explanation.against(observation.frame):

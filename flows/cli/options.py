@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Final, ParamSpec, TypeVar
 
 import typer
 
-from flows.cli.output import err, warn
-from schemas.errors import (
+from loupe.flows.cli.output import err, warn
+from loupe.schemas.errors import (
     ConfigurationError,
     IntegrityError,
     LoupeError,
@@ -18,16 +18,16 @@ from schemas.errors import (
 )
 
 if TYPE_CHECKING:
-    from annotate.queues import Queue
-    from db.store import Store
-    from flows.engine.context import RunContext
-    from flows.engine.stopping import Budget
-    from flows.withdrawal.releases import ReleaseWithdrawal
-    from models.profiles.settings import Settings
-    from release.files import Progress
-    from schemas.profile import Profile
-    from schemas.release import Manifest
-    from schemas.withdrawal import WithdrawalNotice
+    from loupe.annotate.queues import Queue
+    from loupe.db.store import Store
+    from loupe.flows.engine.context import RunContext
+    from loupe.flows.engine.stopping import Budget
+    from loupe.flows.withdrawal.releases import ReleaseWithdrawal
+    from loupe.models.profiles.settings import Settings
+    from loupe.release.files import Progress
+    from loupe.schemas.profile import Profile
+    from loupe.schemas.release import Manifest
+    from loupe.schemas.withdrawal import WithdrawalNotice
 
 
 P = ParamSpec("P")
@@ -57,15 +57,15 @@ VerifyOption = Annotated[
 
 def settings(**changes: object) -> "Settings":
     """Return the settings of this installation, with some changed on the command line."""
-    from models.profiles.settings import load_settings
+    from loupe.models.profiles.settings import load_settings
 
     return load_settings(**changes)
 
 
 def opened() -> "tuple[Settings, Store]":
     """Return the settings, and the open store of this installation."""
-    from db.store import Store
-    from release.files import remove_abandoned
+    from loupe.db.store import Store
+    from loupe.release.files import remove_abandoned
 
     own = settings()
     store = Store.open_existing(own.database_url, own.home)
@@ -86,8 +86,8 @@ def opened_store() -> Iterator["Store"]:
 
 def opened_run(budget: "Budget | None" = None, *, quiet: bool = False) -> "RunContext":
     """Open a run of this installation, which shows its progress on standard error."""
-    from flows.engine.context import open_context
-    from flows.engine.report import Progress, console_progress
+    from loupe.flows.engine.context import open_context
+    from loupe.flows.engine.report import Progress, console_progress
 
     progress = Progress() if quiet else console_progress(err)
     return open_context(settings(), budget=budget, progress=progress, flow_run="in-process")
@@ -95,7 +95,7 @@ def opened_run(budget: "Budget | None" = None, *, quiet: bool = False) -> "RunCo
 
 def chosen_profile(name: str | None) -> "Profile":
     """Return the profile of that name, by default the one of the settings."""
-    from models.profiles.loader import load_profile
+    from loupe.models.profiles.loader import load_profile
 
     return load_profile(name or settings().profile)
 
@@ -106,7 +106,7 @@ def folder_called(name: str) -> Path:
     Raises:
         UsageError: there is none.
     """
-    from db.releases import find_release
+    from loupe.db.releases import find_release
 
     if name and (folder := Path(name)).is_dir():
         return folder
@@ -118,7 +118,7 @@ def folder_called(name: str) -> Path:
 
 def _releases() -> list[str]:
     """Return the releases of this installation for completion; none without a store."""
-    from db.releases import list_releases
+    from loupe.db.releases import list_releases
 
     try:
         with opened_store() as store:
@@ -134,8 +134,8 @@ def require_dataset(store: "Store", name: str | None) -> None:
     Raises:
         UsageError: there is no such dataset.
     """
-    from db.entities import datasets_of
-    from schemas.validation import nearest_hint
+    from loupe.db.entities import datasets_of
+    from loupe.schemas.validation import nearest_hint
 
     if name is not None and name not in (known := datasets_of(store)):
         raise UsageError(f"there is no dataset {name!r}; {nearest_hint(name, known)}")
@@ -153,9 +153,9 @@ def progress_bar(label: str = "writing images") -> Iterator["Progress"]:
 
 def notices_at_hand() -> "tuple[WithdrawalNotice, ...]":
     """Return the withdrawals known to this installation; warn if the store does not answer."""
-    from db.peek import may_have_notices
-    from release.notices import notices_of_home
-    from release.notices_files import followed
+    from loupe.db.peek import may_have_notices
+    from loupe.release.notices import notices_of_home
+    from loupe.release.notices_files import followed
 
     own = settings()
     url = own.database_url
@@ -173,8 +173,8 @@ def releases_at_hand(folder: Path, dataset: str) -> "Iterator[tuple[Manifest, Pa
 
     A store that does not answer is left out with a warning.
     """
-    from db.peek import may_have_releases
-    from release.newer import releases_beside
+    from loupe.db.peek import may_have_releases
+    from loupe.release.newer import releases_beside
 
     yield from releases_beside(folder)
     url = settings().database_url
@@ -188,8 +188,8 @@ def releases_at_hand(folder: Path, dataset: str) -> "Iterator[tuple[Manifest, Pa
 
 
 def _built(url: str, dataset: str) -> "list[tuple[Manifest, Path]]":
-    from db.releases import list_releases
-    from db.store import Store, is_there
+    from loupe.db.releases import list_releases
+    from loupe.db.store import Store, is_there
 
     if not is_there(url):
         return []
@@ -199,14 +199,14 @@ def _built(url: str, dataset: str) -> "list[tuple[Manifest, Path]]":
 
 def known_withdrawals() -> "tuple[WithdrawalNotice, ...]":
     """Return the withdrawals known to this installation, including its store."""
-    from flows.withdrawal.releases import known_notices
+    from loupe.flows.withdrawal.releases import known_notices
 
     return known_notices(settings())
 
 
 def withdrawal_from(folder: Path) -> "ReleaseWithdrawal | None":
     """Return what is withdrawn from the release in a folder; None if nothing is."""
-    from flows.withdrawal.releases import withdrawal_in
+    from loupe.flows.withdrawal.releases import withdrawal_in
 
     return withdrawal_in(folder, known_withdrawals())
 
@@ -261,7 +261,7 @@ def opened_queues(name: str | None, policy: str | None = None) -> "tuple[Store, 
     Raises:
         UsageError: there is no such queue.
     """
-    from annotate.queues import chosen_queues, load_queues, parse_policy
+    from loupe.annotate.queues import chosen_queues, load_queues, parse_policy
 
     own, store = opened()
     chosen = None if policy is None else parse_policy(policy)
@@ -285,7 +285,7 @@ SplitOption = Annotated[
 
 def warn_of_unfinished(store: "Store") -> None:
     """Warn of withdrawals that were confirmed and are not finished."""
-    from db.withdrawals import list_withdrawals
+    from loupe.db.withdrawals import list_withdrawals
 
     if open_ := [one.key[:12] for one in list_withdrawals(store) if not one.is_finished]:
         warn(f"not finished: withdrawal {', '.join(open_)}; finish with: loupe withdraw --resume")

@@ -16,8 +16,8 @@ from rich.segment import Segment
 from rich.table import Table as Grid
 from rich.text import Text
 
-from schemas.errors import LoupeError, UsageError
-from schemas.wording import shortened
+from loupe.schemas.errors import LoupeError, UsageError
+from loupe.schemas.wording import shortened
 
 PageOption = Annotated[Path | None, typer.Option(dir_okay=False)]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]

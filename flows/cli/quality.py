@@ -5,14 +5,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.cli.commands import command, group
-from flows.cli.options import QueueArgument, opened, opened_queue, require_dataset
-from flows.cli.output import Answer, Line, Note, Table
-from schemas.errors import UsageError
+from loupe.flows.cli.commands import command, group
+from loupe.flows.cli.options import QueueArgument, opened, opened_queue, require_dataset
+from loupe.flows.cli.output import Answer, Line, Note, Table
+from loupe.schemas.errors import UsageError
 
 if TYPE_CHECKING:
-    from annotate.audits import ChoiceResult
-    from db.store import Store
+    from loupe.annotate.audits import ChoiceResult
+    from loupe.db.store import Store
 
 
 app = group("Measure quality: audit samples and forced-choice tests.")
@@ -43,7 +43,7 @@ def draw(
         seed: Seed of the sample.
         by: Stratify by any of: split, source, verdict.
     """
-    from annotate.audits import draw_audit_sample, wanted
+    from loupe.annotate.audits import draw_audit_sample, wanted
 
     store, chosen = opened_queue(queue)
     names = tuple(name.strip() for name in by.split(",") if name.strip())
@@ -60,8 +60,8 @@ def draw(
 @command(app)
 def estimate(queue: QueueArgument, *, of: OfOption = None) -> Answer:
     """Estimate the error rate of accepted items, with a 95 % interval."""
-    from db.review_audits import audited_draws
-    from schemas.quality import summarise
+    from loupe.db.review_audits import audited_draws
+    from loupe.schemas.quality import summarise
 
     store, chosen = opened_queue(queue)
     annotator = _pseudonym(store, of)
@@ -87,7 +87,7 @@ def estimate(queue: QueueArgument, *, of: OfOption = None) -> Answer:
 
 
 def _pseudonym(store: "Store", name: str | None) -> str:
-    from db.reviews import annotator_named
+    from loupe.db.reviews import annotator_named
 
     return "" if name is None else annotator_named(store, name).pseudonym
 
@@ -117,7 +117,7 @@ def draw_choices(
         image_embeddings: A .npy file with one row per released image, to find similar images
             (default: by the words of their captions).
     """
-    from flows.ccd.choice_test import draw_and_store, released_samples, similarities
+    from loupe.flows.ccd.choice_test import draw_and_store, released_samples, similarities
 
     _, store = opened()
     require_dataset(store, dataset)
@@ -149,8 +149,8 @@ def result(dataset: DatasetArgument) -> Answer:
 
     Exit code 1 if the accuracy of a tester is below 95 % in a direction.
     """
-    from annotate.audits import EXPECTED, PUBLISHED, choice_results
-    from annotate.queues import load_queues
+    from loupe.annotate.audits import EXPECTED, PUBLISHED, choice_results
+    from loupe.annotate.queues import load_queues
 
     own, store = opened()
     results = choice_results(store, load_queues(own.queues_file).queue(dataset, "choices"))

@@ -7,28 +7,28 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
-from flows.cli.commands import command, group
-from flows.cli.options import (
+from loupe.flows.cli.commands import command, group
+from loupe.flows.cli.options import (
     QueueArgument,
     QueuesArgument,
     opened_queues,
     opened_store,
     settings,
 )
-from flows.cli.output import Answer, Note, Table, first, note, print_lines
-from flows.cli.queue_items import accept, hours, prioritize, reopen, search
-from flows.cli.queue_items import app as gold
-from schemas.errors import LoupeError
+from loupe.flows.cli.output import Answer, Note, Table, first, note, print_lines
+from loupe.flows.cli.queue_items import accept, hours, prioritize, reopen, search
+from loupe.flows.cli.queue_items import app as gold
+from loupe.schemas.errors import LoupeError
 
 if TYPE_CHECKING:
-    from annotate.backend import Desks
-    from annotate.pull import PullReport
-    from annotate.push import PushReport
-    from annotate.queues import Queue
-    from annotate.received import Notice
-    from db.reviews import GateCount
-    from db.store import Store
-    from models.profiles.settings import Settings
+    from loupe.annotate.backend import Desks
+    from loupe.annotate.pull import PullReport
+    from loupe.annotate.push import PushReport
+    from loupe.annotate.queues import Queue
+    from loupe.annotate.received import Notice
+    from loupe.db.reviews import GateCount
+    from loupe.db.store import Store
+    from loupe.models.profiles.settings import Settings
 
 
 T = TypeVar("T")
@@ -58,8 +58,8 @@ def list_() -> Answer:
 
     Shows the policy, decisions, tasks and unclear answers of each.
     """
-    from db.annotations import unclear_annotations
-    from db.reviews import WAITING, count_states, count_tasks, gate_counts
+    from loupe.db.annotations import unclear_annotations
+    from loupe.db.reviews import WAITING, count_states, count_tasks, gate_counts
 
     store, queues = opened_queues(None)
     tasks = count_tasks(store)
@@ -107,8 +107,8 @@ def push(queue: QueuesArgument = None, *, policy: str | None = None) -> Answer:
         policy: Review policy of this push: required, sample:RATE[:SEED] or auto (default: that of
             the queue).
     """
-    from annotate.push import push as push_queue
-    from flows.engine.desks import images_url, open_desks
+    from loupe.annotate.push import push as push_queue
+    from loupe.flows.engine.desks import images_url, open_desks
 
     store, queues = opened_queues(queue, policy)
     desks, images = open_desks(settings(), store), images_url(settings())
@@ -122,7 +122,7 @@ def pull(queue: QueuesArgument = None) -> Answer:
 
     Exit code 1 if an answer is unclear, or if a workspace could not be read.
     """
-    from annotate.pull import pull as pull_queue
+    from loupe.annotate.pull import pull as pull_queue
 
     reports = _read(pull_queue, queue, "loupe queue pull")
     failed = any(report.unclear or report.unreached for report in reports)
@@ -135,7 +135,7 @@ def reconcile(queue: QueuesArgument = None) -> Answer:
 
     Exit code 1 if a task is missing, or if a workspace could not be read.
     """
-    from annotate.pull import reconcile as reconcile_queue
+    from loupe.annotate.pull import reconcile as reconcile_queue
 
     reports = _read(reconcile_queue, queue, "loupe queue reconcile")
     failed = any(report.missing or report.unreached for report in reports)
@@ -145,8 +145,8 @@ def reconcile(queue: QueuesArgument = None) -> Answer:
 def _read(
     read: "Callable[[Store, Desks, Queue, str, str], PullReport]", name: str | None, flow_run: str
 ) -> "list[PullReport]":
-    from flows.engine.desks import open_desks
-    from flows.engine.software import code_revision
+    from loupe.flows.engine.desks import open_desks
+    from loupe.flows.engine.software import code_revision
 
     store, queues = opened_queues(name)
     desks = open_desks(settings(), store)
@@ -170,8 +170,8 @@ def discard(queue: QueueArgument, annotations: list[int]) -> Answer:
     Args:
         annotations: Annotation numbers, as `loupe queue stats` shows them.
     """
-    from annotate.pull import discard as discard_answers
-    from flows.engine.desks import open_desks
+    from loupe.annotate.pull import discard as discard_answers
+    from loupe.flows.engine.desks import open_desks
 
     store, (chosen,) = opened_queues(queue)
     discarded = discard_answers(store, open_desks(settings(), store), chosen, annotations)
@@ -196,8 +196,8 @@ def watch(
         every: Seconds between two pulls.
         webhook_port: Port for webhooks, which start a pull at once (default: any free port).
     """
-    from flows.engine.desks import Webhooks, webhook_server
-    from services.credentials import desk_key
+    from loupe.flows.engine.desks import Webhooks, webhook_server
+    from loupe.services.credentials import desk_key
 
     webhooks, problems = Webhooks(), dict[str, str]()
     with webhook_server(webhooks, desk_key(settings().home), webhook_port) as address:
@@ -217,10 +217,10 @@ def _pull_and_push(name: str | None, problems: dict[str, str]) -> None:
     A problem of a queue (for example too few people), or of all, is printed when it is new;
     `problems` holds the known ones, by queue.
     """
-    from annotate.pull import pull as pull_queue
-    from annotate.push import push as push_queue
-    from flows.engine.desks import images_url, open_desks
-    from flows.engine.software import code_revision
+    from loupe.annotate.pull import pull as pull_queue
+    from loupe.annotate.push import push as push_queue
+    from loupe.flows.engine.desks import images_url, open_desks
+    from loupe.flows.engine.software import code_revision
 
     with _new_problem_printed(problems, ""), opened_store() as store:
         own = settings()
@@ -254,8 +254,8 @@ def _watched(settings: "Settings", store: "Store", name: str | None) -> "list[Qu
 
     A queue without tasks may belong to a running build whose gate has not decided yet.
     """
-    from annotate.queues import chosen_queues, load_queues, parse_policy
-    from db.reviews import count_tasks, gate_counts
+    from loupe.annotate.queues import chosen_queues, load_queues, parse_policy
+    from loupe.db.reviews import count_tasks, gate_counts
 
     declared = load_queues(settings.queues_file)
     if name is not None:

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.cli.commands import command, group
-from flows.cli.options import QueueArgument, QueuesArgument, opened_queue, opened_queues
-from flows.cli.output import Answer, Figure, Note, Table, csv_cell, first
-from schemas.errors import UsageError
-from schemas.wording import many
+from loupe.flows.cli.commands import command, group
+from loupe.flows.cli.options import QueueArgument, QueuesArgument, opened_queue, opened_queues
+from loupe.flows.cli.output import Answer, Figure, Note, Table, csv_cell, first
+from loupe.schemas.errors import UsageError
+from loupe.schemas.wording import many
 
 if TYPE_CHECKING:
-    from annotate.gold import AddedGold
-    from annotate.queues import Queue
-    from db.store import Store
+    from loupe.annotate.gold import AddedGold
+    from loupe.annotate.queues import Queue
+    from loupe.db.store import Store
 
 _SHOWN = 20
 
@@ -44,8 +44,8 @@ def reopen(
         reason: Reason, stored with the decision (default: "the lead asks again", or "an audit found
             it wrong").
     """
-    from db.gold import reopen_items
-    from db.review_audits import wrong_in_audits
+    from loupe.db.gold import reopen_items
+    from loupe.db.review_audits import wrong_in_audits
 
     store, chosen = opened_queue(queue)
     more: list[str] = []
@@ -83,7 +83,7 @@ def search(
         suspect: Only undecided items that the automatic check flagged, or did not flag.
         ids: Print only ids, one per line.
     """
-    from annotate.queues import search_items
+    from loupe.annotate.queues import search_items
 
     store, chosen = opened_queue(queue)
     found = list(search_items(store, chosen, words, state, suspect=suspect))
@@ -105,7 +105,7 @@ def accept(queue: QueueArgument, entities: IdsArgument = None, *, reason: str) -
     Args:
         reason: Reason, stored with the decision.
     """
-    from annotate.queues import accept_items
+    from loupe.annotate.queues import accept_items
 
     store, chosen = opened_queue(queue)
     ids = _ids(store, chosen, entities)
@@ -127,7 +127,7 @@ def prioritize(
     Args:
         priority: Items with a higher number come first; 0: normal priority.
     """
-    from db.reviews import set_priorities
+    from loupe.db.reviews import set_priorities
 
     store, chosen = opened_queue(queue)
     ids = _ids(store, chosen, entities)
@@ -160,7 +160,7 @@ def hours(
         names: Show names instead of pseudonyms.
         as_csv: Print CSV.
     """
-    from annotate.statistics import TimesheetRow, timesheet
+    from loupe.annotate.statistics import TimesheetRow, timesheet
 
     store, queues = opened_queues(queue)
     rows = timesheet(
@@ -197,8 +197,8 @@ def _ids(
     Raises:
         UsageError: there are none, or some are not items of the queue.
     """
-    from annotate.queues import without_left_out
-    from db.entities import fetch
+    from loupe.annotate.queues import without_left_out
+    from loupe.db.entities import fetch
 
     given = sys.stdin.read().split() if entities == ["-"] else entities or []
     ids = [*given, *(more or [])]
@@ -228,7 +228,7 @@ def draw(
         count: Number of items.
         seed: Seed of the sample.
     """
-    from annotate.gold import draw_gold
+    from loupe.annotate.gold import draw_gold
 
     return _added(draw_gold(*opened_queue(queue), count, seed))
 
@@ -240,8 +240,8 @@ def add(queue: QueueArgument, file: Path) -> Answer:
     Args:
         file: JSON Lines file: {"entity": "ID", "answer": {"verdict": "accept", …}}.
     """
-    from annotate.gold import add_gold_file
-    from annotate.interfaces.registry import interface_of
+    from loupe.annotate.gold import add_gold_file
+    from loupe.annotate.interfaces.registry import interface_of
 
     store, chosen = opened_queue(queue)
     return _added(add_gold_file(store, chosen, interface_of(chosen), file))
@@ -250,7 +250,7 @@ def add(queue: QueueArgument, file: Path) -> Answer:
 @command(app)
 def list_(queue: QueueArgument) -> Answer:
     """List the gold items of a queue and how often each was answered."""
-    from db.gold import all_checks, gold_items
+    from loupe.db.gold import all_checks, gold_items
 
     store, chosen = opened_queue(queue)
     answered: Counter[str] = Counter()
@@ -284,7 +284,7 @@ def remove(queue: QueueArgument, entities: list[str]) -> Answer:
     Args:
         entities: The ids of the items.
     """
-    from db.gold import gold_items, remove_gold_items
+    from loupe.db.gold import gold_items, remove_gold_items
 
     store, chosen = opened_queue(queue)
     unknown = sorted(set(entities) - gold_items(store, chosen.name).keys())

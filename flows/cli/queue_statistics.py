@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.cli.options import QueuesArgument, opened_queues, settings
-from flows.cli.output import Answer, Line, PageOption, Table, write_page
+from loupe.flows.cli.options import QueuesArgument, opened_queues, settings
+from loupe.flows.cli.output import Answer, Line, PageOption, Table, write_page
 
 if TYPE_CHECKING:
-    from annotate.agreement import ChoiceAgreement, Estimate, Fact, Share
-    from annotate.overview import Overview
-    from annotate.statistics import GoldAccuracy, QueueStatistics, Work
+    from loupe.annotate.agreement import ChoiceAgreement, Estimate, Fact, Share
+    from loupe.annotate.overview import Overview
+    from loupe.annotate.statistics import GoldAccuracy, QueueStatistics, Work
 
 
 def stats(
@@ -34,8 +34,8 @@ def stats(
         names: Show names or pseudonyms (default: names on a terminal only).
         hourly_rate: Cost of an annotator per hour, to estimate the remaining cost.
     """
-    from annotate.overview import overview
-    from annotate.statistics_page import render_page
+    from loupe.annotate.overview import overview
+    from loupe.annotate.statistics_page import render_page
 
     store, queues = opened_queues(queue)
     found = overview(
@@ -54,14 +54,14 @@ def stats(
 
 def _stated_facts(text: str) -> "frozenset[Fact]":
     """Return the facts that a text states about a person, for comparing texts."""
-    from models.builtin.person.parser import parse_description
+    from loupe.models.builtin.person.parser import parse_description
 
     facts = parse_description(text).facts()
     return frozenset((fact.subject, fact.attribute, fact.value) for fact in facts)
 
 
 def _lines(found: "Overview", *, with_tables: bool) -> Iterator[Line]:
-    from services.label_studio import label_studio_address
+    from loupe.services.label_studio import label_studio_address
 
     if not found.queues:
         yield "nothing to review yet"

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.cli.commands import command, group
-from flows.cli.output import Answer, Line, Table, note
-from schemas.errors import UsageError
+from loupe.flows.cli.commands import command, group
+from loupe.flows.cli.output import Answer, Line, Table, note
+from loupe.schemas.errors import UsageError
 
 if TYPE_CHECKING:
-    from retrieval.discriminability import CaptionScores
+    from loupe.retrieval.discriminability import CaptionScores
 
 
 app = group("Measure captions of a ReCoS benchmark.")
@@ -47,9 +47,9 @@ def discriminability(
         eta: Share of the range from 0 to log k that passes, between 0 and 1.
         temperature: Temperature of the softmax (default: calibrated on these captions).
     """
-    from retrieval.discriminability import degeneracy_text, load_kernels, score_captions
-    from retrieval.embeddings import read_array
-    from schemas.recos import DiscriminabilitySettings
+    from loupe.retrieval.discriminability import degeneracy_text, load_kernels, score_captions
+    from loupe.retrieval.embeddings import read_array
+    from loupe.schemas.recos import DiscriminabilitySettings
 
     if not 0 < eta < 1:
         raise UsageError(f"--eta must be between 0 and 1, both excluded; got {eta:g}")
@@ -85,8 +85,8 @@ def discriminability(
 
 
 def _lines(scores: "CaptionScores", how: str, seconds: float) -> Iterator[Line]:
-    from retrieval.discriminability import dis_histogram
-    from schemas.recos import CaptionVerdict
+    from loupe.retrieval.discriminability import dis_histogram
+    from loupe.schemas.recos import CaptionVerdict
 
     lower, upper = scores.interval
     verdicts = scores.verdicts

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from flows.cli.commands import command, group
-from flows.cli.options import (
+from loupe.flows.cli.commands import command, group
+from loupe.flows.cli.options import (
     NameArgument,
     ReleaseArgument,
     known_withdrawals,
@@ -17,16 +17,16 @@ from flows.cli.options import (
     warn_of_unfinished,
     within_memory,
 )
-from flows.cli.output import Answer, Table, warn
-from flows.cli.release_compare import contamination, diff
-from flows.cli.release_copies import export, report, sign, upload, verify
-from schemas.wording import many
+from loupe.flows.cli.output import Answer, Table, warn
+from loupe.flows.cli.release_compare import contamination, diff
+from loupe.flows.cli.release_copies import export, report, sign, upload, verify
+from loupe.schemas.wording import many
 
 if TYPE_CHECKING:
-    from db.releases import StoredRelease
-    from flows.withdrawal.releases import ReleaseWithdrawal
-    from release.build import BuiltRelease
-    from schemas.withdrawal import WithdrawalNotice
+    from loupe.db.releases import StoredRelease
+    from loupe.flows.withdrawal.releases import ReleaseWithdrawal
+    from loupe.release.build import BuiltRelease
+    from loupe.schemas.withdrawal import WithdrawalNotice
 
 
 # `loupe release build` and `rebuild`: an immutable folder from the decisions in the store.
@@ -64,13 +64,22 @@ def build(
         refuse_contaminated: Refuse a release that shares content with the data given by --against.
             Default: only report it.
     """
-    from db.blobs import BlobStore
-    from flows.engine.contamination import comparison_with, contamination_inspection, dataset_called
-    from flows.engine.context import open_context
-    from flows.engine.release_facts import release_facts, unknown_names
-    from flows.engine.releasing import all_of, release_checks, release_signer, version_inspection
-    from release.build import build_release
-    from schemas.retrieval_task import tier_called
+    from loupe.db.blobs import BlobStore
+    from loupe.flows.engine.contamination import (
+        comparison_with,
+        contamination_inspection,
+        dataset_called,
+    )
+    from loupe.flows.engine.context import open_context
+    from loupe.flows.engine.release_facts import release_facts, unknown_names
+    from loupe.flows.engine.releasing import (
+        all_of,
+        release_checks,
+        release_signer,
+        version_inspection,
+    )
+    from loupe.release.build import build_release
+    from loupe.schemas.retrieval_task import tier_called
 
     own = settings()
     signer = release_signer(own)
@@ -120,9 +129,9 @@ def rebuild(name: NameArgument, *, out_folder: Annotated[Path, typer.Option("--o
     Args:
         out_folder: The folder to write; must not exist.
     """
-    from db.blobs import BlobStore
-    from db.releases import find_release
-    from release.rebuild import rebuild_release
+    from loupe.db.blobs import BlobStore
+    from loupe.db.releases import find_release
+    from loupe.release.rebuild import rebuild_release
 
     with opened_store() as store, progress_bar() as on_progress:
         stored, blobs = find_release(store, name), BlobStore(settings().blobs_url)
@@ -156,8 +165,8 @@ def list_(dataset: str | None = None) -> Answer:
     Args:
         dataset: Only releases of this dataset.
     """
-    from db.releases import list_releases
-    from flows.withdrawal.releases import known_notices
+    from loupe.db.releases import list_releases
+    from loupe.flows.withdrawal.releases import known_notices
 
     with opened_store() as store:
         known = known_notices(settings(), store)
@@ -185,10 +194,10 @@ def show(name: ReleaseArgument) -> Answer:
     """
     from rich.markdown import Markdown
 
-    from db.releases import find_release
-    from flows.withdrawal.releases import withdrawal_of
-    from release.documents import card_body
-    from release.row_files import ListedRelease
+    from loupe.db.releases import find_release
+    from loupe.flows.withdrawal.releases import withdrawal_of
+    from loupe.release.documents import card_body
+    from loupe.release.row_files import ListedRelease
 
     if "/" in name or Path(name).is_dir():
         manifest = ListedRelease(Path(name)).manifest
@@ -212,7 +221,7 @@ def show(name: ReleaseArgument) -> Answer:
 
 
 def _summary(release: "StoredRelease", known: "tuple[WithdrawalNotice, ...]") -> dict[str, Any]:
-    from flows.withdrawal.releases import withdrawal_of
+    from loupe.flows.withdrawal.releases import withdrawal_of
 
     manifest = release.manifest
     return {
@@ -236,7 +245,7 @@ def _withdrawn_in_short(withdrawal: "ReleaseWithdrawal | None") -> str | None:
 
 
 def _place(release: "StoredRelease") -> dict[str, Any]:
-    from release.manifest import MANIFEST
+    from loupe.release.manifest import MANIFEST
 
     return {
         "folder": str(release.folder),

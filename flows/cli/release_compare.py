@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from flows.cli.options import folder_called, known_withdrawals, settings
-from flows.cli.output import (
+from loupe.flows.cli.options import folder_called, known_withdrawals, settings
+from loupe.flows.cli.output import (
     Answer,
     JsonOption,
     Line,
@@ -21,13 +21,13 @@ from flows.cli.output import (
     print_lines,
     warn,
 )
-from schemas.errors import LoupeError
-from schemas.wording import many
+from loupe.schemas.errors import LoupeError
+from loupe.schemas.wording import many
 
 if TYPE_CHECKING:
-    from release.changes import Difference, FieldChange, RowDifference, TextChange
-    from release.contamination import Other
-    from schemas.similarity import Contamination, SharedMeasure
+    from loupe.release.changes import Difference, FieldChange, RowDifference, TextChange
+    from loupe.release.contamination import Other
+    from loupe.schemas.similarity import Contamination, SharedMeasure
 
 
 # Differences between two releases, row by row.
@@ -64,7 +64,7 @@ def diff(
         after: Release to compare with A.
         examples: How many rows to show of each kind. Default: 5; all with --json.
     """
-    from release.diff import compare_releases
+    from loupe.release.diff import compare_releases
 
     try:
         first, second = folder_called(before), folder_called(after)
@@ -84,8 +84,8 @@ def diff(
 
 def _print_json(before: Path, after: Path, examples: int | None) -> "Difference":
     """Print one JSON document; its rows are written as they are found, as there may be many."""
-    from release.changes import RowDifference
-    from release.diff import compare_releases
+    from loupe.release.changes import RowDifference
+    from loupe.release.diff import compare_releases
 
     separator = '{\n"rows": ['
 
@@ -119,8 +119,8 @@ def _line(value: Any) -> str:
 
 def _version(found: "Difference") -> dict[str, Any] | None:
     """Return the minimum version of B; None if A is not an earlier release of its dataset."""
-    from release.changes import check_version, is_earlier, is_successor, least_version
-    from release.changes import required_bump as required
+    from loupe.release.changes import check_version, is_earlier, is_successor, least_version
+    from loupe.release.changes import required_bump as required
 
     before, after = found.before.version, found.after.version
     if not is_successor(found) or is_earlier(after, before):
@@ -262,10 +262,10 @@ def contamination(
         other_split: Compare only this split of release B.
         hash_bits: Images are a leak if their perceptual hashes differ in at most this many bits.
     """
-    from flows.engine.contamination import dataset_called
-    from flows.engine.context import open_context
-    from release.contamination import OwnImages, SeenImage, compare
-    from schemas.similarity import ContaminationLimits
+    from loupe.flows.engine.contamination import dataset_called
+    from loupe.flows.engine.context import open_context
+    from loupe.release.contamination import OwnImages, SeenImage, compare
+    from loupe.schemas.similarity import ContaminationLimits
 
     run = cache(lambda: open_context(settings()))
     one, other = dataset_called(run, ours, split), dataset_called(run, theirs, other_split)
@@ -283,7 +283,7 @@ def contamination(
 
 def _warn_of_withdrawals(compared: "dict[str, Other]") -> None:
     """Warn of each release, by the given name, from which something was withdrawn."""
-    from flows.withdrawal.releases import withdrawal_of
+    from loupe.flows.withdrawal.releases import withdrawal_of
 
     known = known_withdrawals()
     for name, one in compared.items():
@@ -307,7 +307,7 @@ def _stated_otherwise(ours: "Other", found: "Contamination") -> str | None:
 
 
 def _shared(ours: str, found: "Contamination") -> Iterator[Line]:
-    from release.contamination import contaminated_sentence, leak_rule
+    from loupe.release.contamination import contaminated_sentence, leak_rule
 
     known = found.release_id or found.content_sha256
     yield (
@@ -341,7 +341,7 @@ def _shared(ours: str, found: "Contamination") -> Iterator[Line]:
 
 
 def _nearest(measure: "SharedMeasure") -> Iterator[str]:
-    from release.contamination import distance_in_words
+    from loupe.release.contamination import distance_in_words
 
     if measure.nearest:
         yield f"nearest by {measure.measure.replace('_', ' ')}:"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.filesize import decimal
 
-from flows.cli.options import (
+from loupe.flows.cli.options import (
     FolderArgument,
     VerifyOption,
     folder_called,
@@ -18,12 +18,12 @@ from flows.cli.options import (
     settings,
     withdrawal_from,
 )
-from flows.cli.output import Answer, first, warn
-from schemas.errors import ConfigurationError, UsageError
+from loupe.flows.cli.output import Answer, first, warn
+from loupe.schemas.errors import ConfigurationError, UsageError
 
 if TYPE_CHECKING:
-    from release.findings import Problem
-    from release.hub import PlannedUpload, Uploaded, UploadPlan
+    from loupe.release.findings import Problem
+    from loupe.release.hub import PlannedUpload, Uploaded, UploadPlan
 
 
 # Check that a copy of a release is complete, and list what was withdrawn from it.
@@ -61,13 +61,13 @@ def verify(
         without_images: Allow missing image files; the image bytes in the rows are still checked.
         newest: A newer release is a problem. With a public key, only releases that it signed count.
     """
-    from release.files import shown_path
-    from release.findings import Problem
-    from release.manifest import MANIFEST
-    from release.newer import newest_of
-    from release.notices import notice_source
-    from release.signing import public_key_called, read_signature
-    from release.verify import verify_release
+    from loupe.release.files import shown_path
+    from loupe.release.findings import Problem
+    from loupe.release.manifest import MANIFEST
+    from loupe.release.newer import newest_of
+    from loupe.release.notices import notice_source
+    from loupe.release.signing import public_key_called, read_signature
+    from loupe.release.verify import verify_release
 
     known = notices_at_hand()
     asked = None if notices is None else notice_source(notices)
@@ -145,7 +145,7 @@ def sign(folder: FolderArgument) -> Answer:
     The release is verified first. A release that is damaged, or withdrawn in whole or in part, is
     not signed.
     """
-    from flows.engine.releasing import release_signer, sign_release
+    from loupe.flows.engine.releasing import release_signer, sign_release
 
     if withdrawal := withdrawal_from(folder):
         raise UsageError(f"{withdrawal.sentence}; it is not signed")
@@ -186,8 +186,8 @@ def export(
         target: The folder to write; must not exist.
         shard_megabytes: webdataset only: megabytes per shard. Default: 500.
     """
-    from release.export import export_release
-    from release.export.formats import format_called
+    from loupe.release.export import export_release
+    from loupe.release.export.formats import format_called
 
     shard_bytes = None if shard_megabytes is None else shard_megabytes * 1_000_000
     chosen, folder = format_called(format_name, shard_bytes), folder_called(name)
@@ -228,7 +228,7 @@ def report(
         previews: Copy pictures of up to 800 pixels into the report. Default: only if the report is
             not next to the release.
     """
-    from release.report.writing import write_report
+    from loupe.release.report.writing import write_report
 
     with progress_bar("writing pictures") as on_progress:
         written = write_report(
@@ -281,7 +281,7 @@ def upload(
         images: Also upload the image files, although the Parquet files contain the images. Default:
             if there are at most 10,000.
     """
-    from release.hub import planned_upload
+    from loupe.release.hub import planned_upload
 
     if withdrawal := withdrawal_from(folder):
         raise UsageError(f"{withdrawal.sentence}; it is not uploaded")
@@ -301,7 +301,7 @@ def _sent(planned: "PlannedUpload", *, private: bool, replace: bool) -> "Uploade
     """Upload it, with a progress bar of its files."""
     from huggingface_hub.utils.tqdm import disable_progress_bars
 
-    from release.hub import upload_release
+    from loupe.release.hub import upload_release
 
     disable_progress_bars()  # the Hub's own
     with progress_bar("uploading") as on_progress:

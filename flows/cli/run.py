@@ -10,20 +10,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from flows.cli.options import (
+from loupe.flows.cli.options import (
     ProfileOption,
     chosen_profile,
     opened_run,
     settings,
     warn_of_unfinished,
 )
-from flows.cli.output import Answer, Line, note
-from flows.cli.services import finding_lines
+from loupe.flows.cli.output import Answer, Line, note
+from loupe.flows.cli.services import finding_lines
 
 if TYPE_CHECKING:
-    from flows.engine.context import BuildReport, RunContext
-    from flows.engine.pipeline import PipelineSpec
-    from flows.evaluation.run import EvaluationReport
+    from loupe.flows.engine.context import BuildReport, RunContext
+    from loupe.flows.engine.pipeline import PipelineSpec
+    from loupe.flows.evaluation.run import EvaluationReport
 
 
 _FLOWS = ("build-ufine3c", "build-ufine6926", "build-recos", "build-ccd")
@@ -31,7 +31,7 @@ _FLOWS = ("build-ufine3c", "build-ufine6926", "build-recos", "build-ccd")
 
 def _known_flow(given: str) -> str:
     """Check that a flow exists; suggest the nearest otherwise."""
-    from schemas.validation import nearest_hint
+    from loupe.schemas.validation import nearest_hint
 
     if given not in _FLOWS:
         raise typer.BadParameter(f"no flow is called {given!r}; {nearest_hint(given, _FLOWS)}")
@@ -81,7 +81,7 @@ def run(
         "max_tokens": max_tokens,
         "wait": wait,
     }
-    from flows.engine.pipeline import load_build, run_build
+    from loupe.flows.engine.pipeline import load_build, run_build
 
     home, pipeline = settings().home, _pipeline(flow_name)
     if config:
@@ -89,12 +89,12 @@ def run(
     if not in_process and (server := _server(home)):
         note(f"running on the Prefect server at {server.removesuffix('/api')}")
         with chdir(home / "prefect"):  # Prefect takes settings from the files of its folder
-            from flows.cli.deployments import run_deployment
+            from loupe.flows.cli.deployments import run_deployment
 
             done = run_deployment(f"{flow_name}/default", parameters, home, server)
         return Answer({"message": done}, [done])
-    from flows.engine.stopping import Budget
-    from flows.withdrawal.execution import resume_reopened
+    from loupe.flows.engine.stopping import Budget
+    from loupe.flows.withdrawal.execution import resume_reopened
 
     note(f"home: {home}")
     context = opened_run(Budget(max_cost, max_tokens))
@@ -104,8 +104,8 @@ def run(
 
 
 def _check(flow: str, config: Path | None, profile: str | None) -> Answer:
-    from flows.engine.pipeline import check_build, load_build
-    from services.diagnosis import Verdict, keys_sent
+    from loupe.flows.engine.pipeline import check_build, load_build
+    from loupe.services.diagnosis import Verdict, keys_sent
 
     own, pipeline, chosen = settings(), _pipeline(flow), chosen_profile(profile)
     build = load_build(config, pipeline.form) if config else pipeline.demonstrate(own.home)
@@ -119,7 +119,7 @@ def _check(flow: str, config: Path | None, profile: str | None) -> Answer:
 def _pipeline(flow: str) -> "PipelineSpec[Any, Any]":
     """Return the pipeline of the flow; only that one is imported."""
     name = flow.removeprefix("build-")
-    module = import_module(f"flows.{name}.pipeline")
+    module = import_module(f"loupe.flows.{name}.pipeline")
     spec: PipelineSpec[Any, Any] = getattr(module, f"{name}_pipeline")()
     return spec
 
@@ -129,8 +129,8 @@ def _server(home: Path) -> str | None:
 
     Another program on its port is never contacted, because the request contains the password.
     """
-    from services.prefect_server import SERVER
-    from services.process import running
+    from loupe.services.prefect_server import SERVER
+    from loupe.services.process import running
 
     service = running(home, SERVER)
     return f"{service.url}/api" if service and service.answers else None
@@ -167,9 +167,9 @@ def demo(*, quiet: bool = False) -> Answer:
     Args:
         quiet: Print only the result.
     """
-    from flows.engine.pipeline import run_build
-    from flows.evaluation.run import EvaluationRequest, run_evaluation
-    from flows.withdrawal.execution import resume_reopened
+    from loupe.flows.engine.pipeline import run_build
+    from loupe.flows.evaluation.run import EvaluationRequest, run_evaluation
+    from loupe.flows.withdrawal.execution import resume_reopened
 
     context = opened_run(quiet=quiet)
     warn_of_unfinished(context.store)
@@ -183,9 +183,9 @@ def demo(*, quiet: bool = False) -> Answer:
 def _next_lines(
     context: "RunContext", report: "BuildReport", scores: "EvaluationReport"
 ) -> Iterator[Line]:
-    from db.entities import find
-    from flows.cli.evaluation import board_lines
-    from schemas.records import Rewrite
+    from loupe.db.entities import find
+    from loupe.flows.cli.evaluation import board_lines
+    from loupe.schemas.records import Rewrite
 
     rewrite = next(find(context.store, report.dataset, Rewrite.kind, states=("accepted",)), None)
     caption = rewrite.id[:12] if rewrite else "ID"

@@ -6,14 +6,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from flows.cli.options import ProfileOption, chosen_profile, settings
-from flows.cli.output import Answer, Line, Table, note
-from schemas.errors import ConfigurationError
-from services.components import Component
+from loupe.flows.cli.options import ProfileOption, chosen_profile, settings
+from loupe.flows.cli.output import Answer, Line, Table, note
+from loupe.schemas.errors import ConfigurationError
+from loupe.services.components import Component
 
 if TYPE_CHECKING:
-    from services.diagnosis import Finding
-    from services.installation import ServiceReport
+    from loupe.services.diagnosis import Finding
+    from loupe.services.installation import ServiceReport
 
 
 def up(
@@ -34,7 +34,7 @@ def up(
         label_studio_port: Port of Label Studio (default: 8080).
         blobs_port: Port of the image server (default: 8090).
     """
-    from services.installation import bring_up, survey
+    from loupe.services.installation import bring_up, survey
 
     ports = {
         "prefect_port": prefect_port,
@@ -50,7 +50,7 @@ def up(
 
 def down() -> Answer:
     """Stop all servers. Data and credentials are kept."""
-    from services.installation import take_down
+    from loupe.services.installation import take_down
 
     stopped = take_down(settings().home)
     lines = [f"  {name}: stopped" for name in stopped]
@@ -63,7 +63,7 @@ def status(*, show_credentials: bool = False) -> Answer:
     Args:
         show_credentials: Also print passwords and tokens.
     """
-    from services.installation import survey
+    from loupe.services.installation import survey
 
     home = settings().home
     reports = survey(home)
@@ -92,7 +92,7 @@ _TITLES = {"prefect-server": "Prefect", "label-studio": "Label Studio", "blob-se
 
 def _welcome(home: Path, reports: "Sequence[ServiceReport]") -> Iterator[str]:
     """Yield the addresses of the servers, how to log in, and what to do next."""
-    from services.credentials import credentials_path, load_credentials
+    from loupe.services.credentials import credentials_path, load_credentials
 
     urls = {report.name: report.url for report in reports if report.state == "running"}
     yield "\nLoupe is up.\n"
@@ -115,15 +115,15 @@ def _welcome(home: Path, reports: "Sequence[ServiceReport]") -> Iterator[str]:
 
 def _as_json(home: Path, reports: "Sequence[ServiceReport]") -> dict[str, Any]:
     """Return the reports as JSON, with the path of the credentials file."""
-    from services.credentials import credentials_path
+    from loupe.services.credentials import credentials_path
 
     return {"services": reports, "credentials_file": credentials_path(home)}
 
 
 def _secrets_of(home: Path) -> dict[str, str]:
     """Return the credentials that `--show-credentials` prints."""
-    from services.credentials import desk_key, load_credentials
-    from services.prefect_server import prefect_auth_string
+    from loupe.services.credentials import desk_key, load_credentials
+    from loupe.services.prefect_server import prefect_auth_string
 
     credentials = load_credentials(home)
     token = credentials.label_studio_token
@@ -137,7 +137,7 @@ def _secrets_of(home: Path) -> dict[str, str]:
 
 
 def _next_steps(home: Path, *, with_prefect: bool) -> dict[str, str]:
-    from services.prefect_server import prefect_profiles
+    from loupe.services.prefect_server import prefect_profiles
 
     steps = {"loupe run build-ufine3c": "build a release, or continue a stopped build"}
     if with_prefect:
@@ -155,7 +155,7 @@ def doctor(*, profile: ProfileOption = None) -> Answer:
 
     Prints how to fix each problem. Exit code 1 if a requirement of the profile is not met.
     """
-    from services.diagnosis import Verdict, diagnose, keys_sent, specs_of
+    from loupe.services.diagnosis import Verdict, diagnose, keys_sent, specs_of
 
     with suppress(ConfigurationError):  # a finding
         for sentence in keys_sent(specs_of(chosen_profile(profile))):

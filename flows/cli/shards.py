@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.cli.commands import command, group
-from flows.cli.options import ProfileOption, chosen_profile, opened_run, opened_store
-from flows.cli.output import Answer, Table, note, say
+from loupe.flows.cli.commands import command, group
+from loupe.flows.cli.options import ProfileOption, chosen_profile, opened_run, opened_store
+from loupe.flows.cli.output import Answer, Table, note, say
 
 if TYPE_CHECKING:
-    from flows.engine.context import RunContext
-    from schemas.profile import Profile
+    from loupe.flows.engine.context import RunContext
+    from loupe.schemas.profile import Profile
 
 app = group("Process millions of records, in shards of 10,000.")
 SourceArgument = Annotated[str, typer.Argument(help="Name of a source imported with --shards.")]
@@ -19,7 +19,7 @@ SourceArgument = Annotated[str, typer.Argument(help="Name of a source imported w
 
 def _opened(source: str, profile: str | None = None) -> "tuple[RunContext, Profile]":
     """Open the installation, which must have shards of `source`."""
-    from flows.shards.files import require_shards
+    from loupe.flows.shards.files import require_shards
 
     with opened_store() as store:
         require_shards(store, source)
@@ -29,8 +29,8 @@ def _opened(source: str, profile: str | None = None) -> "tuple[RunContext, Profi
 @command(app)
 def list_() -> Answer:
     """List shards by source and step, with counts of records and rejections."""
-    from db.entities import LIVE, datasets_of, find
-    from schemas.records import Shard
+    from loupe.db.entities import LIVE, datasets_of, find
+    from loupe.schemas.records import Shard
 
     counts: dict[tuple[str, str], Counter[str]] = {}
     with opened_store() as store:
@@ -47,7 +47,7 @@ def list_() -> Answer:
 @command(app)
 def rewrite(source: SourceArgument, *, profile: ProfileOption = None) -> None:
     """Rewrite all captions with the models of the profile, and check the rewrites."""
-    from flows.shards.steps import rewrite_shards
+    from loupe.flows.shards.steps import rewrite_shards
 
     context, chosen = _opened(source, profile)
     rewrite_shards(context, source, chosen)
@@ -56,7 +56,7 @@ def rewrite(source: SourceArgument, *, profile: ProfileOption = None) -> None:
 @command(app)
 def embed(source: SourceArgument, *, profile: ProfileOption = None) -> None:
     """Embed all images with the embedder of the profile's [captioning] table."""
-    from flows.shards.steps import embed_shards
+    from loupe.flows.shards.steps import embed_shards
 
     context, chosen = _opened(source, profile)
     embed_shards(context, source, chosen.captioning.embedder)
@@ -69,7 +69,7 @@ def duplicates(source: SourceArgument, *, profile: ProfileOption = None) -> Answ
     Builds use only one image of each group of duplicates. Embeddings are also compared if all
     shards have them.
     """
-    from flows.shards.steps import find_shard_duplicates
+    from loupe.flows.shards.steps import find_shard_duplicates
 
     context, chosen = _opened(source, profile)
     found = find_shard_duplicates(context, source, chosen.captioning.near_duplicates)
@@ -90,7 +90,7 @@ def promote(source: SourceArgument, records: list[str]) -> None:
     Args:
         records: Numbers of records (from 0), or SHA-256 digests of their images.
     """
-    from flows.shards.promotion import find_records, promote_records
+    from loupe.flows.shards.promotion import find_records, promote_records
 
     context, _ = _opened(source)
     if promote_records(context, source, find_records(context, source, records)).rejected:
@@ -104,7 +104,7 @@ def verify(source: SourceArgument) -> None:
 
     Exit code 1 if something is wrong.
     """
-    from flows.shards.promotion import damaged_shards
+    from loupe.flows.shards.promotion import damaged_shards
 
     context, _ = _opened(source)
     wrong = list(damaged_shards(context, source))

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from flows.cli.options import opened_run
-from flows.cli.output import Answer, err, note
-from schemas.errors import UsageError
+from loupe.flows.cli.options import opened_run
+from loupe.flows.cli.output import Answer, err, note
+from loupe.schemas.errors import UsageError
 
 if TYPE_CHECKING:
-    from flows.engine.contamination import FolderDuplicates
+    from loupe.flows.engine.contamination import FolderDuplicates
 
 
 _VIDEOS = "videos"
@@ -19,7 +19,7 @@ _KEYS = "docs/build-files.md"
 
 
 def _formats() -> list[str]:
-    from sources.importer import IMPORTERS
+    from loupe.sources.importer import IMPORTERS
 
     return [*IMPORTERS, _VIDEOS]
 
@@ -53,16 +53,16 @@ def import_(
         split: Split of all records, if the annotation file states none (default: test).
         shards: Import into shards of 10,000 records, for sources with millions (`loupe shards`).
     """
-    from flows.engine.importing import import_source
-    from schemas.build import SourceSpec, VideoSourceSpec
-    from schemas.validation import validated
-    from sources.importer import importer_for
+    from loupe.flows.engine.importing import import_source
+    from loupe.schemas.build import SourceSpec, VideoSourceSpec
+    from loupe.schemas.validation import validated
+    from loupe.sources.importer import importer_for
 
     context = opened_run()
     note(f"home: {context.settings.home}")
     values: dict[str, Any] = {"licence": licence, "citation": citation}
     if format_name == _VIDEOS:
-        from flows.ufine6926.video_import import import_videos
+        from loupe.flows.ufine6926.video_import import import_videos
 
         if shards:
             raise UsageError("videos cannot be imported into shards; leave out --shards")
@@ -78,7 +78,7 @@ def import_(
         spec = validated(SourceSpec, values, "source", see=_KEYS)
         dataset = spec.name
         if shards:
-            from flows.shards.steps import import_shards
+            from loupe.flows.shards.steps import import_shards
 
             report = import_shards(context, spec)
         else:
@@ -102,9 +102,9 @@ def duplicates(
         radius: Compare images whose perceptual hashes differ in at most this many bits (default:
             10).
     """
-    from flows.engine.contamination import find_in_folder
-    from flows.engine.report import console_progress
-    from schemas.similarity import NearDuplicateSettings
+    from loupe.flows.engine.contamination import find_in_folder
+    from loupe.flows.engine.report import console_progress
+    from loupe.schemas.similarity import NearDuplicateSettings
 
     settings = NearDuplicateSettings()
     if radius is not None:
@@ -116,7 +116,7 @@ def duplicates(
 
 
 def _lines(duplicates: "FolderDuplicates") -> Iterator[str]:
-    from flows.engine.contamination import similarity_name
+    from loupe.flows.engine.contamination import similarity_name
 
     found, report = duplicates.found, duplicates.found.report
     for cluster in found.clusters:

@@ -7,17 +7,23 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from flows.cli.commands import command, group
-from flows.cli.options import chosen_profile, opened_store, progress_bar, require_dataset, settings
-from flows.cli.output import Answer, Figure, Line, Note, Table
-from schemas.errors import UsageError
-from schemas.wording import many
+from loupe.flows.cli.commands import command, group
+from loupe.flows.cli.options import (
+    chosen_profile,
+    opened_store,
+    progress_bar,
+    require_dataset,
+    settings,
+)
+from loupe.flows.cli.output import Answer, Figure, Line, Note, Table
+from loupe.schemas.errors import UsageError
+from loupe.schemas.wording import many
 
 if TYPE_CHECKING:
-    from db.calls import CostRow
-    from db.quarantine import QuarantineCount
-    from db.store import Store
-    from schemas.records import Rejection
+    from loupe.db.calls import CostRow
+    from loupe.db.quarantine import QuarantineCount
+    from loupe.db.store import Store
+    from loupe.schemas.records import Rejection
 
 
 def cost(
@@ -32,10 +38,10 @@ def cost(
         config: Also forecast the remaining calls of a run of this build file (build-ufine3c only).
         profile: Profile for the forecast.
     """
-    from db.calls import CostRow, cost_rows
-    from flows.engine.pipeline import load_build
-    from flows.ufine3c.forecast import forecast
-    from schemas.build import UFine3CBuild
+    from loupe.db.calls import CostRow, cost_rows
+    from loupe.flows.engine.pipeline import load_build
+    from loupe.flows.ufine3c.forecast import forecast
+    from loupe.schemas.build import UFine3CBuild
 
     with opened_store() as store:
         require_dataset(store, dataset)
@@ -56,7 +62,7 @@ def cost(
 
 def _cost_row(row: "CostRow") -> tuple[object, ...]:
     """Format a row; its sums say how many calls have unknown usage."""
-    from flows.engine.report import known_sum
+    from loupe.flows.engine.report import known_sum
 
     unknown = row.unknown_usage
     sums = {
@@ -85,14 +91,14 @@ def quarantine(
         limit: Show at most this many records.
         retry: Let the next run retry the records of DATASET with this --reason.
     """
-    from annotate.queues import dropped_by_gates
-    from db.quarantine import (
+    from loupe.annotate.queues import dropped_by_gates
+    from loupe.db.quarantine import (
         dropped_counts,
         imported_for,
         quarantine_counts,
         quarantined,
     )
-    from db.reviews import DROPPED
+    from loupe.db.reviews import DROPPED
 
     with opened_store() as store:
         if retry and (dataset is None or reason is None):
@@ -119,8 +125,8 @@ def quarantine(
 
 
 def _retried(store: "Store", datasets: Sequence[str], reason: str) -> Answer:
-    from db.quarantine import put_back, quarantine_counts
-    from db.reviews import DROPPED
+    from loupe.db.quarantine import put_back, quarantine_counts
+    from loupe.db.reviews import DROPPED
 
     dataset = datasets[0]
     inputs = sum(put_back(store, name, reason) for name in datasets)
@@ -178,11 +184,11 @@ def check(
             times.
         orphans: Also list files that no entity refers to; none is removed.
     """
-    from db.blob_check import BlobCheck
-    from db.database_check import check_database
-    from flows.blob_repair import repair_blobs
-    from flows.engine.context import open_context
-    from flows.shards.files import files_in_shards
+    from loupe.db.blob_check import BlobCheck
+    from loupe.db.database_check import check_database
+    from loupe.flows.blob_repair import repair_blobs
+    from loupe.flows.engine.context import open_context
+    from loupe.flows.shards.files import files_in_shards
 
     if from_ and not repair:
         raise UsageError("--from needs --repair")

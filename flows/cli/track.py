@@ -3,9 +3,9 @@
 import math
 from pathlib import Path
 
-from flows.cli.options import ProfileOption, chosen_profile
-from flows.cli.output import Answer, err, first, note
-from schemas.errors import UsageError
+from loupe.flows.cli.options import ProfileOption, chosen_profile
+from loupe.flows.cli.output import Answer, err, first, note
+from loupe.schemas.errors import UsageError
 
 _SHOWN_LINES = 20
 _USUAL_FRAME_RATE = 30.0
@@ -33,8 +33,8 @@ def track(
         frame_rate: Frames per second (default: the video's; with --detections 30).
         score_threshold: Use only --detections with a higher conf.
     """
-    from flows.engine.report import console_progress
-    from flows.ufine6926.video_tracks import track_detections, track_video
+    from loupe.flows.engine.report import console_progress
+    from loupe.flows.ufine6926.video_tracks import track_detections, track_video
 
     if frame_rate is not None and not 0 < frame_rate < math.inf:
         raise UsageError(f"a frame rate must be a number above 0; got {frame_rate!r}")

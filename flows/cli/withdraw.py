@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, Annotated, Any, cast, get_args
 
 import typer
 
-from flows.cli.options import opened_store, settings
-from flows.cli.output import Answer, Line, Table, err, note, print_lines
-from schemas.errors import LoupeError, UsageError
+from loupe.flows.cli.options import opened_store, settings
+from loupe.flows.cli.output import Answer, Line, Table, err, note, print_lines
+from loupe.schemas.errors import LoupeError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from db.store import Store
-    from db.withdrawal_graph import WithdrawalTarget
-    from db.withdrawals import StoredWithdrawal
-    from flows.engine.context import RunContext
-    from flows.withdrawal.plan import ResidualCopies
-    from schemas.withdrawal import Ground
+    from loupe.db.store import Store
+    from loupe.db.withdrawal_graph import WithdrawalTarget
+    from loupe.db.withdrawals import StoredWithdrawal
+    from loupe.flows.engine.context import RunContext
+    from loupe.flows.withdrawal.plan import ResidualCopies
+    from loupe.schemas.withdrawal import Ground
 
 
 _DIGEST_DIGITS = 64
@@ -68,10 +68,10 @@ def withdraw(
         yes: Do not ask for confirmation.
         resume: Finish all unfinished withdrawals.
     """
-    from db.entities import AgentRef
-    from flows.cli.withdrawal_display import plan_lines
-    from flows.engine.context import open_context
-    from flows.withdrawal.plan import confirm, plan_withdrawal, request_of
+    from loupe.db.entities import AgentRef
+    from loupe.flows.cli.withdrawal_display import plan_lines
+    from loupe.flows.engine.context import open_context
+    from loupe.flows.withdrawal.plan import confirm, plan_withdrawal, request_of
 
     given = {
         "entity": entity,
@@ -122,7 +122,7 @@ def withdraw(
         print_lines(lines, err)
         if not yes:
             _ask(len(plan.reached))
-        from flows.withdrawal.execution import carry_out  # noqa: F401 - fails before anything is done
+        from loupe.flows.withdrawal.execution import carry_out  # noqa: F401 - fails before anything is done
 
         agent = AgentRef("person", getpass.getuser())
         return _carried_out(context, confirm(context.store, plan, str(reason), agent))
@@ -138,8 +138,8 @@ def _image_with(
     context: "RunContext", sha256: str, confirm: "Callable[[Sequence[str]], None]"
 ) -> str:
     """Return the id of the image with that digest; one in shards is promoted if confirmed."""
-    from db.withdrawal_graph import image_with
-    from flows.shards.promotion import promote_image
+    from loupe.db.withdrawal_graph import image_with
+    from loupe.flows.shards.promotion import promote_image
 
     with context.store.read() as connection:
         found = image_with(connection, sha256)
@@ -161,9 +161,9 @@ def _target(
     Raises:
         UsageError: the options name nothing or several things, or exclude each other.
     """
-    from db.lineage import find_entity_id
-    from db.withdrawal_graph import WithdrawalTarget
-    from flows.withdrawal.releases import (
+    from loupe.db.lineage import find_entity_id
+    from loupe.db.withdrawal_graph import WithdrawalTarget
+    from loupe.flows.withdrawal.releases import (
         image_in_release,
         is_file_of_row,
         person_in_release,
@@ -212,7 +212,7 @@ def _ground(name: str | None) -> "Ground":
     Raises:
         UsageError: there is none.
     """
-    from schemas.withdrawal import Ground
+    from loupe.schemas.withdrawal import Ground
 
     grounds = get_args(Ground)
     if name not in grounds:
@@ -248,8 +248,8 @@ def _resume(context: "RunContext") -> Answer:
 
     The first error of those that cannot be finished is raised after trying all.
     """
-    from db.withdrawals import list_withdrawals
-    from flows.withdrawal.plan import sweep
+    from loupe.db.withdrawals import list_withdrawals
+    from loupe.flows.withdrawal.plan import sweep
 
     failures: list[bool | LoupeError] = []
     for one in list_withdrawals(context.store):
@@ -267,10 +267,10 @@ def _resume(context: "RunContext") -> Answer:
 
 def _carried_out(context: "RunContext", withdrawal: "StoredWithdrawal") -> Answer:
     """Execute all steps of a withdrawal; the answer has its residual copies."""
-    from db.withdrawals import find_withdrawal
-    from flows.cli.withdrawal_display import residual_lines, step_text
-    from flows.withdrawal.execution import carry_out
-    from flows.withdrawal.plan import residual_copies
+    from loupe.db.withdrawals import find_withdrawal
+    from loupe.flows.cli.withdrawal_display import residual_lines, step_text
+    from loupe.flows.withdrawal.execution import carry_out
+    from loupe.flows.withdrawal.plan import residual_copies
 
     def on_step(name: str, details: Any) -> None:
         note(f"✓ {step_text(name, details)}")
@@ -299,9 +299,14 @@ def withdrawals(name: str | None = None) -> Answer:
     Args:
         name: Number of a withdrawal, or the first 6 or more digits of its key.
     """
-    from db.withdrawals import find_withdrawal, list_withdrawals
-    from flows.cli.withdrawal_display import UNFINISHED, files_of, residual_lines, withdrawal_lines
-    from flows.withdrawal.plan import residual_copies
+    from loupe.db.withdrawals import find_withdrawal, list_withdrawals
+    from loupe.flows.cli.withdrawal_display import (
+        UNFINISHED,
+        files_of,
+        residual_lines,
+        withdrawal_lines,
+    )
+    from loupe.flows.withdrawal.plan import residual_copies
 
     with opened_store() as store:
         if name is not None:
@@ -331,7 +336,7 @@ def document(
     store: "Store", withdrawal: "StoredWithdrawal", left: "ResidualCopies"
 ) -> dict[str, Any]:
     """Return everything stored about a withdrawal, for programs."""
-    from db.withdrawals import counts_of, notices_of, steps_of, withdrawn_entities
+    from loupe.db.withdrawals import counts_of, notices_of, steps_of, withdrawn_entities
 
     id_ = withdrawal.id
     return {

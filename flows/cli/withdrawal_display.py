@@ -5,19 +5,19 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from db.roles import ROLES
-from db.withdrawal_graph import EMPTY, SAME, TARGET
-from flows.cli.output import Line, Table, one_line
-from schemas.provenance import Role
-from schemas.wording import many
+from loupe.db.roles import ROLES
+from loupe.db.withdrawal_graph import EMPTY, SAME, TARGET
+from loupe.flows.cli.output import Line, Table, one_line
+from loupe.schemas.provenance import Role
+from loupe.schemas.wording import many
 
 if TYPE_CHECKING:
-    from db.store import Store
-    from db.withdrawal_graph import Named
-    from db.withdrawals import StoredWithdrawal
-    from flows.withdrawal.plan import ResidualCopies, WithdrawalPlan
-    from flows.withdrawal.releases import AffectedRelease
-    from schemas.withdrawal import WithdrawalCount
+    from loupe.db.store import Store
+    from loupe.db.withdrawal_graph import Named
+    from loupe.db.withdrawals import StoredWithdrawal
+    from loupe.flows.withdrawal.plan import ResidualCopies, WithdrawalPlan
+    from loupe.flows.withdrawal.releases import AffectedRelease
+    from loupe.schemas.withdrawal import WithdrawalCount
 
 _SHOWN = 8
 _TEXT_CHARACTERS = 100
@@ -174,7 +174,7 @@ def files_of(withdrawal: "StoredWithdrawal") -> str:
 
 def withdrawal_lines(store: "Store", withdrawal: "StoredWithdrawal") -> Iterator[Line]:
     """Describe everything stored about a withdrawal."""
-    from db.withdrawals import counts_of, notices_of, steps_of
+    from loupe.db.withdrawals import counts_of, notices_of, steps_of
 
     ended = withdrawal.finished_at
     for name, value in (

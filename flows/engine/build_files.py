@@ -4,13 +4,13 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-from flows.engine.context import BuildT
-from schemas.text_files import read_toml
-from schemas.validation import validated
-from sources.demonstration import write_people_world
-from sources.demonstration.stills import load_stills_truth, write_stills_world
-from sources.demonstration.street import write_street_world
-from sources.demonstration.writing import CITATION, LICENCE
+from loupe.flows.engine.context import BuildT
+from loupe.schemas.text_files import read_toml
+from loupe.schemas.validation import validated
+from loupe.sources.demonstration import write_people_world
+from loupe.sources.demonstration.stills import load_stills_truth, write_stills_world
+from loupe.sources.demonstration.street import write_street_world
+from loupe.sources.demonstration.writing import CITATION, LICENCE
 
 _BUILDS = Path(__file__).parents[1] / "builds" / "demonstration"
 SEED = 7

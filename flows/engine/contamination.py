@@ -5,7 +5,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from db.entities import (
+from loupe.db.entities import (
     LIVE,
     StoredEntity,
     WorkResult,
@@ -15,16 +15,16 @@ from db.entities import (
     new_entity,
     pages,
 )
-from db.releases import find_release
-from db.store import Store
-from db.work import Pending
-from flows.engine.context import RunContext
-from flows.engine.embedding import stored_image
-from flows.engine.programs import BlobProgram
-from flows.engine.report import Progress, StageReport
-from flows.engine.runner import Stage, run_stage
-from release.build import Inspection
-from release.contamination import (
+from loupe.db.releases import find_release
+from loupe.db.store import Store
+from loupe.db.work import Pending
+from loupe.flows.engine.context import RunContext
+from loupe.flows.engine.embedding import stored_image
+from loupe.flows.engine.programs import BlobProgram
+from loupe.flows.engine.report import Progress, StageReport
+from loupe.flows.engine.runner import Stage, run_stage
+from loupe.release.build import Inspection
+from loupe.release.contamination import (
     Against,
     Look,
     Other,
@@ -35,30 +35,30 @@ from release.contamination import (
     contaminated_sentence,
     look_at,
 )
-from release.other_datasets import folder_of_images, images_below, is_release, released_images
-from retrieval.similarity.near_duplicates import (
+from loupe.release.other_datasets import folder_of_images, images_below, is_release, released_images
+from loupe.retrieval.similarity.near_duplicates import (
     FINGERPRINTS_STAGE,
     FINGERPRINTS_VERSION,
     NearDuplicates,
     find_near_duplicates,
     fingerprint,
 )
-from schemas.decoders import decode_limited
-from schemas.errors import IntegrityError, UsageError
-from schemas.limited import LimitExceededError
-from schemas.processes import ordered_map, usual_workers
-from schemas.provenance import Role
-from schemas.records import Caption, Image, Rejection
-from schemas.release import Manifest
-from schemas.similarity import (
+from loupe.schemas.decoders import decode_limited
+from loupe.schemas.errors import IntegrityError, UsageError
+from loupe.schemas.limited import LimitExceededError
+from loupe.schemas.processes import ordered_map, usual_workers
+from loupe.schemas.provenance import Role
+from loupe.schemas.records import Caption, Image, Rejection
+from loupe.schemas.release import Manifest
+from loupe.schemas.similarity import (
     FINGERPRINT,
     AlikePair,
     Contamination,
     ImageFingerprint,
     NearDuplicateSettings,
 )
-from schemas.video import Video
-from schemas.wording import many
+from loupe.schemas.video import Video
+from loupe.schemas.wording import many
 
 # Fingerprints of the images of a dataset, each computed once
 

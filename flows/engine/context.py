@@ -11,12 +11,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
-from annotate.backend import Desks
-from annotate.queues import Queue
-from db.blobs import BlobStore
-from db.calls import CostRow, cost_rows, replay_calls
-from db.decisions import set_active
-from db.entities import (
+from loupe.annotate.backend import Desks
+from loupe.annotate.queues import Queue
+from loupe.db.blobs import BlobStore
+from loupe.db.calls import CostRow, cost_rows, replay_calls
+from loupe.db.decisions import set_active
+from loupe.db.entities import (
     LIVE,
     ActivityRecord,
     AgentRef,
@@ -27,20 +27,20 @@ from db.entities import (
     pages,
     parents_of,
 )
-from db.store import Store
-from flows.engine.report import Progress, StageReport, known_sum
-from flows.engine.software import code_revision, software
-from flows.engine.stopping import Budget
-from models.profiles.settings import Settings, make_home
-from release.files import remove_abandoned
-from schemas.base import EntityRecord
-from schemas.build import Build
-from schemas.embedding import PlainModelSpec
-from schemas.errors import ConfigurationError
-from schemas.profile import Profile
-from schemas.provenance import Role
-from schemas.records import Sample, Source
-from schemas.video import StageSettings
+from loupe.db.store import Store
+from loupe.flows.engine.report import Progress, StageReport, known_sum
+from loupe.flows.engine.software import code_revision, software
+from loupe.flows.engine.stopping import Budget
+from loupe.models.profiles.settings import Settings, make_home
+from loupe.release.files import remove_abandoned
+from loupe.schemas.base import EntityRecord
+from loupe.schemas.build import Build
+from loupe.schemas.embedding import PlainModelSpec
+from loupe.schemas.errors import ConfigurationError
+from loupe.schemas.profile import Profile
+from loupe.schemas.provenance import Role
+from loupe.schemas.records import Sample, Source
+from loupe.schemas.video import StageSettings
 
 
 class HasSummary(Protocol):
@@ -345,7 +345,7 @@ class PipelineRun(Generic[BuildT]):
     def create(
         self, record: EntityRecord, parents: Sequence[tuple[Role, str]] = (), **values: Any
     ) -> NewEntity:
-        """Return a record as a new entity of the dataset; see `db.entities.new_entity`."""
+        """Return a record as a new entity of the dataset; see `loupe.db.entities.new_entity`."""
         return new_entity(record, self.dataset, parents=parents, **values)
 
     def sync_active(

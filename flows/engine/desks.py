@@ -7,16 +7,16 @@ from hmac import compare_digest
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from annotate.backend import LabelStudioDesk
-from annotate.queues import SHARED
-from db.reviews import annotators
-from db.store import Store
-from models.profiles.settings import Settings
-from schemas.errors import ServiceError
-from services.credentials import desk_key, load_workspaces, workspaces_path
-from services.desk_server.loupe_desk.tickets import LASTING, MANAGER, ticket
-from services.label_studio import has_label_studio, label_studio_access, label_studio_name
-from services.process import LOOPBACK
+from loupe.annotate.backend import LabelStudioDesk
+from loupe.annotate.queues import SHARED
+from loupe.db.reviews import annotators
+from loupe.db.store import Store
+from loupe.models.profiles.settings import Settings
+from loupe.schemas.errors import ServiceError
+from loupe.services.credentials import desk_key, load_workspaces, workspaces_path
+from loupe.services.desk_server.loupe_desk.tickets import LASTING, MANAGER, ticket
+from loupe.services.label_studio import has_label_studio, label_studio_access, label_studio_name
+from loupe.services.process import LOOPBACK
 
 
 def open_desks(settings: Settings, store: Store) -> Callable[[str], LabelStudioDesk]:
@@ -46,7 +46,7 @@ def images_url(settings: Settings) -> str:
     Our Label Studio adds tickets to it for those who are logged in; for another one, it has a
     ticket that lasts.
     """
-    from services.blob_server import blob_server_url
+    from loupe.services.blob_server import blob_server_url
 
     server = blob_server_url(settings.home)
     url = f"{server}/blobs" if server else settings.images_url

@@ -10,31 +10,31 @@ from typing import Any, NamedTuple, TypeVar, cast
 import numpy as np
 from PIL import Image
 
-import models.registry
-from db.blobs import BlobStore
-from db.embeddings import Kind, find_vectors, space_of, store_vectors
-from db.entities import StoredEntity, pages
-from db.store import Store
-from flows.engine.context import RunContext
-from flows.engine.report import Progress, StageReport
-from models.embedding import ImageTextEmbedder, Vectors
-from models.weights import checkpoint_digest, needs_extra
-from retrieval.embeddings import check_same_space, read_array, unit_rows
-from schemas.base import sha256_of
-from schemas.chat import ModelRef
-from schemas.decoders import as_rgb
-from schemas.embedding import (
+import loupe.models.registry
+from loupe.db.blobs import BlobStore
+from loupe.db.embeddings import Kind, find_vectors, space_of, store_vectors
+from loupe.db.entities import StoredEntity, pages
+from loupe.db.store import Store
+from loupe.flows.engine.context import RunContext
+from loupe.flows.engine.report import Progress, StageReport
+from loupe.models.embedding import ImageTextEmbedder, Vectors
+from loupe.models.weights import checkpoint_digest, needs_extra
+from loupe.retrieval.embeddings import check_same_space, read_array, unit_rows
+from loupe.schemas.base import sha256_of
+from loupe.schemas.chat import ModelRef
+from loupe.schemas.decoders import as_rgb
+from loupe.schemas.embedding import (
     CfamEmbedder,
     EmbedderSpec,
     EmbeddingModelSpec,
     PrecomputedEmbedder,
     TransformersEmbedder,
 )
-from schemas.errors import BlobMismatchError, FormatError, IntegrityError
-from schemas.processes import ordered_map
-from schemas.records import Image as ImageRecord
-from schemas.records import Picture
-from sources.images import ImageLimits, ImageRefusedError, decoded
+from loupe.schemas.errors import BlobMismatchError, FormatError, IntegrityError
+from loupe.schemas.processes import ordered_map
+from loupe.schemas.records import Image as ImageRecord
+from loupe.schemas.records import Picture
+from loupe.sources.images import ImageLimits, ImageRefusedError, decoded
 
 _IMAGES_AT_ONCE = 256
 _PIXELS_AT_ONCE = 50_000_000  # 150 MB decoded: many crops of people, or four photographs
@@ -152,14 +152,15 @@ def build_embedder(spec: EmbeddingModelSpec) -> ImageTextEmbedder:
         ModelError: the model could not be loaded.
     """
     if not isinstance(spec, CfamEmbedder):
-        return models.registry.build_embedder(spec)
+        return loupe.models.registry.build_embedder(spec)
     with needs_extra(f"the embedder {spec.name!r}"):
-        from retrieval.cfam.network.checkpoints import CfamImageTextEmbedder
+        from loupe.retrieval.cfam.network.checkpoints import CfamImageTextEmbedder
     return CfamImageTextEmbedder(spec)
 
 
 def pinned(spec: SpecT) -> SpecT:
-    """The same specification with digests of its weights or vectors: see `models.registry.pinned`.
+    """The same specification with digests of its weights or vectors: see
+    `loupe.models.registry.pinned`.
 
     Raises:
         MissingExtraError: only a library that is not installed can tell.
@@ -178,7 +179,7 @@ def pinned(spec: SpecT) -> SpecT:
             }
             found = spec.model_copy(update=digests)
         case _:
-            found = models.registry.pinned(spec)
+            found = loupe.models.registry.pinned(spec)
     return cast("SpecT", found)
 
 

@@ -4,28 +4,28 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from db.entities import LIVE, NewEntity, StoredEntity, WorkResult, find, new_entity
-from db.release_rows import corrections_of
-from db.releases import list_releases
-from db.store import Store
-from db.withdrawals import refused_files
-from flows.engine.context import RunContext
-from flows.engine.release_facts import release_facts
-from flows.engine.report import StageReport
-from flows.engine.runner import Stage, get_or_create_entity, run_stream
-from models.profiles.settings import Settings
-from schemas.build import (
+from loupe.db.entities import LIVE, NewEntity, StoredEntity, WorkResult, find, new_entity
+from loupe.db.release_rows import corrections_of
+from loupe.db.releases import list_releases
+from loupe.db.store import Store
+from loupe.db.withdrawals import refused_files
+from loupe.flows.engine.context import RunContext
+from loupe.flows.engine.release_facts import release_facts
+from loupe.flows.engine.report import StageReport
+from loupe.flows.engine.runner import Stage, get_or_create_entity, run_stream
+from loupe.models.profiles.settings import Settings
+from loupe.schemas.build import (
     LICENSED_IMAGES,
     RENDERED_IMAGES,
     SourceSpec,
     VideoSourceSpec,
     format_name,
 )
-from schemas.errors import ConfigurationError, FormatError
-from schemas.licences import licence_of, permits_release
-from schemas.processes import usual_workers
-from schemas.provenance import Role
-from schemas.records import (
+from loupe.schemas.errors import ConfigurationError, FormatError
+from loupe.schemas.licences import licence_of, permits_release
+from loupe.schemas.processes import usual_workers
+from loupe.schemas.provenance import Role
+from loupe.schemas.records import (
     Caption,
     Contrast,
     Granularity,
@@ -37,10 +37,10 @@ from schemas.records import (
     SourceTerms,
     TermsCorrection,
 )
-from sources.annotations import Importer
-from sources.images import ImageLimits, ImageProblem, InspectedImage, inspect_any
-from sources.importer import importer_for, misplaced_image, read_source
-from sources.records import BadRow, ReadOptions, Row, SourceRow
+from loupe.sources.annotations import Importer
+from loupe.sources.images import ImageLimits, ImageProblem, InspectedImage, inspect_any
+from loupe.sources.importer import importer_for, misplaced_image, read_source
+from loupe.sources.records import BadRow, ReadOptions, Row, SourceRow
 
 # Withdrawn items are not imported again, from any source
 

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, closing
 
-from db.calls import (
+from loupe.db.calls import (
     NewCall,
     claim_call,
     correct_call,
@@ -13,14 +13,14 @@ from db.calls import (
     record_call,
     spool_call,
 )
-from db.store import Store, drop_claims, is_claim_held, pauses, release_claim
-from flows.answers import repairs_of
-from flows.engine.stopping import Budget, Waits
-from models.chat import ChatModel, RemoteModel, RereadingModel, RetryingModel, Sender
-from schemas.chat import ChatAnswer, ChatFailure, ChatOutcome, ChatRequest, ModelRef
-from schemas.errors import BudgetReachedError, ConfigurationError, ServiceError
-from schemas.profile import Prices
-from schemas.wording import first_of, many, shortened
+from loupe.db.store import Store, drop_claims, is_claim_held, pauses, release_claim
+from loupe.flows.answers import repairs_of
+from loupe.flows.engine.stopping import Budget, Waits
+from loupe.models.chat import ChatModel, RemoteModel, RereadingModel, RetryingModel, Sender
+from loupe.schemas.chat import ChatAnswer, ChatFailure, ChatOutcome, ChatRequest, ModelRef
+from loupe.schemas.errors import BudgetReachedError, ConfigurationError, ServiceError
+from loupe.schemas.profile import Prices
+from loupe.schemas.wording import first_of, many, shortened
 
 _BYTES_PER_TOKEN = 3  # UTF-8: about 4 in English prose, 3 per Chinese character
 _TOKENS_PER_IMAGE = 1500

@@ -6,17 +6,23 @@ from dataclasses import dataclass
 from math import ceil
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
-from db.entities import AgentRef, NewEntity, StoredEntity, WorkResult, new_entity
-from db.quarantine import CALLS
-from db.work import Pending
-from flows.answers import UnusableAnswerError, check_own_words, refused_answer
-from flows.engine.context import RunContext
-from flows.engine.ledger import RecordedChatModel
-from flows.engine.report import Deferred, StageReport, StageResult
-from flows.engine.runner import Stage, get_or_create_entity, run_stage, run_stream, store_settings
-from models.registry import OnDemandChatModel
-from prompts.loader import Prompt
-from schemas.chat import (
+from loupe.db.entities import AgentRef, NewEntity, StoredEntity, WorkResult, new_entity
+from loupe.db.quarantine import CALLS
+from loupe.db.work import Pending
+from loupe.flows.answers import UnusableAnswerError, check_own_words, refused_answer
+from loupe.flows.engine.context import RunContext
+from loupe.flows.engine.ledger import RecordedChatModel
+from loupe.flows.engine.report import Deferred, StageReport, StageResult
+from loupe.flows.engine.runner import (
+    Stage,
+    get_or_create_entity,
+    run_stage,
+    run_stream,
+    store_settings,
+)
+from loupe.models.registry import OnDemandChatModel
+from loupe.prompts.loader import Prompt
+from loupe.schemas.chat import (
     ANSWER_IN_REASONING,
     QUOTA_EXHAUSTED,
     REFUSED,
@@ -27,10 +33,10 @@ from schemas.chat import (
     ChatRequest,
     ModelRef,
 )
-from schemas.errors import ModelError
-from schemas.profile import ChatModelSpec, OpenAIChat, VllmChat
-from schemas.provenance import Role
-from schemas.records import Caption, Image, PromptText, Rejection
+from loupe.schemas.errors import ModelError
+from loupe.schemas.profile import ChatModelSpec, OpenAIChat, VllmChat
+from loupe.schemas.provenance import Role
+from loupe.schemas.records import Caption, Image, PromptText, Rejection
 
 _SERVER_IS_GONE = ("unreachable", "misconfigured", "web_page", QUOTA_EXHAUSTED)
 _SHOWN_CHARACTERS = 10_000  # characters of a server's message kept in quarantine
@@ -233,7 +239,9 @@ def _streams(spec: ChatModelSpec, chunk_size: int) -> int:
 
 
 class LedgerModel(Protocol):
-    """A chat model with a ledger of its calls; see `flows.engine.ledger.RecordedChatModel`."""
+    """A chat model with a ledger of its calls; see
+    `loupe.flows.engine.ledger.RecordedChatModel`.
+    """
 
     def key(self, request: ChatRequest) -> str:
         """Return the key of a call."""

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from db.blobs import BlobStore
-from schemas.decoders import FORMATS, as_rgb
-from schemas.errors import IntegrityError
-from schemas.pages import page_environment
-from schemas.records import Picture
+from loupe.db.blobs import BlobStore
+from loupe.schemas.decoders import FORMATS, as_rgb
+from loupe.schemas.errors import IntegrityError
+from loupe.schemas.pages import page_environment
+from loupe.schemas.records import Picture
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -26,7 +26,7 @@ _JPEG_QUALITY = 82
 
 def flow_pages() -> "Environment":
     """Return the templates of `flows/templates`, with filters for numbers."""
-    environment = page_environment("flows")
+    environment = page_environment("loupe.flows")
     environment.filters.update(figure=figure, threshold="{:g}".format, number="{:,}".format)
     return environment
 

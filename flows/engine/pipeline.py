@@ -16,10 +16,10 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Generic
 
-from annotate.backend import Desks
-from annotate.pull import pull
-from annotate.push import push
-from annotate.queues import (
+from loupe.annotate.backend import Desks
+from loupe.annotate.pull import pull
+from loupe.annotate.push import push
+from loupe.annotate.queues import (
     Queue,
     apply_policy,
     candidates,
@@ -28,41 +28,41 @@ from annotate.queues import (
     parse_policy,
     reopen_for_people,
 )
-from db.calls import cost_rows
-from db.quarantine import dropped_counts
-from db.reviews import active_annotators
-from db.store import Store, is_there
-from flows.engine.context import BuildReport, BuildT, PipelineStep, RunContext, RunT
-from flows.engine.desks import desks_in_use, images_url
-from flows.engine.importing import (
+from loupe.db.calls import cost_rows
+from loupe.db.quarantine import dropped_counts
+from loupe.db.reviews import active_annotators
+from loupe.db.store import Store, is_there
+from loupe.flows.engine.context import BuildReport, BuildT, PipelineStep, RunContext, RunT
+from loupe.flows.engine.desks import desks_in_use, images_url
+from loupe.flows.engine.importing import (
     correct_terms,
     imported_licence,
     read_options,
     refusal_of_terms,
 )
-from flows.engine.ledger import require_prices
-from flows.engine.releasing import release, release_signer
-from flows.engine.software import code_revision
-from flows.engine.unusable_models import refuse_unusable_models
-from models.profiles.loader import load_profile
-from models.profiles.settings import Settings
-from prompts.loader import load_prompt
-from schemas.build import (
+from loupe.flows.engine.ledger import require_prices
+from loupe.flows.engine.releasing import release, release_signer
+from loupe.flows.engine.software import code_revision
+from loupe.flows.engine.unusable_models import refuse_unusable_models
+from loupe.models.profiles.loader import load_profile
+from loupe.models.profiles.settings import Settings
+from loupe.prompts.loader import load_prompt
+from loupe.schemas.build import (
     RENDERED_IMAGES,
     RecosBuild,
     SourceSpec,
     VideoSourceSpec,
     format_name,
 )
-from schemas.errors import ConfigurationError, FormatError, LoupeError
-from schemas.profile import OpenAIChat, Profile
-from schemas.taxonomy import Tier
-from schemas.text_files import read_toml
-from schemas.validation import validated
-from services.diagnosis import Finding, ModelSpec, Verdict, check_specs, lacking
-from services.label_studio import has_label_studio
-from sources.annotations import Importer
-from sources.importer import importer_for, misplaced_image
+from loupe.schemas.errors import ConfigurationError, FormatError, LoupeError
+from loupe.schemas.profile import OpenAIChat, Profile
+from loupe.schemas.taxonomy import Tier
+from loupe.schemas.text_files import read_toml
+from loupe.schemas.validation import validated
+from loupe.services.diagnosis import Finding, ModelSpec, Verdict, check_specs, lacking
+from loupe.services.label_studio import has_label_studio
+from loupe.sources.annotations import Importer
+from loupe.sources.importer import importer_for, misplaced_image
 
 _KEYS = "docs/build-files.md"
 _SHIPPED = Path(__file__).parents[1] / "builds"
@@ -200,7 +200,7 @@ def _stored_licence(settings: Settings, name: str) -> str | None:
 
 def _check_videos(subject: str, source: VideoSourceSpec) -> Iterator[Finding]:
     """Check whether the local addresses of a source name videos."""
-    from sources.video.finding import FoundVideo, find_videos
+    from loupe.sources.video.finding import FoundVideo, find_videos
 
     for address in source.videos:
         found = iter(()) if "://" in address else find_videos(address)
@@ -402,7 +402,7 @@ def run_build(
     """Run the build in file `config` (None: the demonstration) with `profile` (None: the setting).
 
     `at_end` is called even after an error, to withdraw what the run derived from items that were
-    withdrawn in the meantime (`flows.withdrawal.execution.resume_reopened`).
+    withdrawn in the meantime (`loupe.flows.withdrawal.execution.resume_reopened`).
 
     Raises:
         LoupeError: see `run_pipeline`.

@@ -15,12 +15,12 @@ from prefect.logging import get_run_logger
 from prefect.runtime import deployment, flow_run
 from prefect.states import Completed, Failed, Paused
 
-from flows.engine.context import BuildReport, BuildT, ResultT, RunContext, RunT, open_context
-from flows.engine.pipeline import PipelineSpec, load_build, run_build
-from flows.engine.report import LineProgress, RunReport
-from flows.engine.stopping import Budget
-from models.profiles.settings import load_settings
-from schemas.errors import LoupeError
+from loupe.flows.engine.context import BuildReport, BuildT, ResultT, RunContext, RunT, open_context
+from loupe.flows.engine.pipeline import PipelineSpec, load_build, run_build
+from loupe.flows.engine.report import LineProgress, RunReport
+from loupe.flows.engine.stopping import Budget
+from loupe.models.profiles.settings import load_settings
+from loupe.schemas.errors import LoupeError
 
 # A run in the Prefect UI: one task per stage, progress in its log, and the result as an artifact
 

@@ -1,8 +1,8 @@
 """Programs: the pure work of a stage, run in this process, in worker processes or on a cluster.
 
 This process claims inputs and commits results. Worker processes on this machine read the inputs
-from the store; those beside actors of Ray (`flows.engine.ray`), which cannot access it, are sent
-theirs. If a worker process dies, only time is lost: its inputs are divided until the one that
+from the store; those beside actors of Ray (`loupe.flows.engine.ray`), which cannot access it, are
+sent theirs. If a worker process dies, only time is lost: its inputs are divided until the one that
 reproducibly ends its process is found, and that input is rejected.
 """
 
@@ -14,15 +14,15 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar, cast
 
-from db.blobs import BlobStore
-from db.entities import StoredEntity, WorkResult, entities_numbered
-from db.store import Store
-from db.store import open_engine as open_database
-from models.profiles.settings import Settings
-from schemas.errors import ServiceError
-from schemas.limited import LimitExceededError, run_limited
-from schemas.processes import processors
-from schemas.records import Rejection
+from loupe.db.blobs import BlobStore
+from loupe.db.entities import StoredEntity, WorkResult, entities_numbered
+from loupe.db.store import Store
+from loupe.db.store import open_engine as open_database
+from loupe.models.profiles.settings import Settings
+from loupe.schemas.errors import ServiceError
+from loupe.schemas.limited import LimitExceededError, run_limited
+from loupe.schemas.processes import processors
+from loupe.schemas.records import Rejection
 
 _WORTH_SECONDS = 10.0
 """CPU seconds below which work is done in this process; starting workers takes two seconds."""
@@ -140,7 +140,7 @@ def open_engine(
         UsageError, ServiceError: Ray is not installed, or its cluster cannot be used.
     """
     if settings.engine == "ray" and count != 0:
-        from flows.engine.ray import open_ray
+        from loupe.flows.engine.ray import open_ray
 
         with open_ray(settings, program) as actors:
             yield Engine(

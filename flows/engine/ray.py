@@ -24,14 +24,14 @@ from contextlib import chdir, contextmanager
 from pathlib import Path
 from typing import Any, cast
 
-from db.blobs import BlobStore
-from db.entities import WorkResult
-from flows.engine.programs import Program
-from flows.engine.ray_actor import Actor, revision
-from models.profiles.settings import Settings, make_home
-from schemas.errors import ConfigurationError, LoupeError, MissingExtraError, ServiceError
-from schemas.limited import LimitExceededError, unpacked_error
-from schemas.processes import PYTHON, processors
+from loupe.db.blobs import BlobStore
+from loupe.db.entities import WorkResult
+from loupe.flows.engine.programs import Program
+from loupe.flows.engine.ray_actor import Actor, revision
+from loupe.models.profiles.settings import Settings, make_home
+from loupe.schemas.errors import ConfigurationError, LoupeError, MissingExtraError, ServiceError
+from loupe.schemas.limited import LimitExceededError, unpacked_error
+from loupe.schemas.processes import PYTHON, processors
 
 _START_SECONDS = 300.0  # for the first actor: a cluster may have to start a machine
 _CLOCK_PER_PROCESSOR_SECOND = 12  # a worker process is ended after ten times its expected duration

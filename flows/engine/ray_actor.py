@@ -10,7 +10,7 @@ from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 
-from schemas.limited import PackedError, packed_error, run_limited
+from loupe.schemas.limited import PackedError, packed_error, run_limited
 
 PACKAGES = (
     *("annotate", "checks", "db", "flows", "models", "prompts"),
@@ -38,7 +38,7 @@ class Actor:
 
 
 def _work(chunk: bytes) -> bytes:
-    from flows.engine.programs import work_in_process
+    from loupe.flows.engine.programs import work_in_process
 
     return pickle.dumps(work_in_process(*pickle.loads(chunk)))  # noqa: S301 - of the driver
 

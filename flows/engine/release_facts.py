@@ -7,14 +7,14 @@ from typing import NamedTuple
 
 from pydantic import Field
 
-from db.entities import datasets_of, find
-from db.store import Store
-from schemas.base import Record
-from schemas.errors import UsageError
-from schemas.records import Source
-from schemas.release import ReleaseAbout
-from schemas.text_files import read_settings
-from schemas.validation import nearest_hint
+from loupe.db.entities import datasets_of, find
+from loupe.db.store import Store
+from loupe.schemas.base import Record
+from loupe.schemas.errors import UsageError
+from loupe.schemas.records import Source
+from loupe.schemas.release import ReleaseAbout
+from loupe.schemas.text_files import read_settings
+from loupe.schemas.validation import nearest_hint
 
 
 class Statement(ReleaseAbout):

@@ -11,16 +11,16 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from annotate.agreement import Estimate, agreement
-from annotate.audits import choice_results
-from annotate.queues import Queue, flag_reasons, load_queues, newest_reports
-from annotate.statistics import shared_answers
-from db.blobs import BlobStore
-from db.decisions import decided_by_people
-from db.entities import LIVE, fetch, find, pages, parents_of
-from db.quarantine import unused_answers
-from db.release_rows import corrections_of, snapshot
-from db.releases import (
+from loupe.annotate.agreement import Estimate, agreement
+from loupe.annotate.audits import choice_results
+from loupe.annotate.queues import Queue, flag_reasons, load_queues, newest_reports
+from loupe.annotate.statistics import shared_answers
+from loupe.db.blobs import BlobStore
+from loupe.db.decisions import decided_by_people
+from loupe.db.entities import LIVE, fetch, find, pages, parents_of
+from loupe.db.quarantine import unused_answers
+from loupe.db.release_rows import corrections_of, snapshot
+from loupe.db.releases import (
     StoredRelease,
     current_mark,
     list_releases,
@@ -28,41 +28,45 @@ from db.releases import (
     release_after,
     withdrawn_items,
 )
-from db.review_audits import audited_draws
-from db.reviews import count_tasks, gate_counts
-from db.store import Store
-from db.withdrawals import dataset_notices, list_withdrawals
-from flows.engine.contamination import comparison_with, contamination_inspection, dataset_called
-from flows.engine.context import BuildReport, RunContext
-from flows.engine.embedding import CachedEmbedder, image_file, pinned
-from flows.engine.release_facts import ReleaseFacts, release_facts
-from flows.engine.report import Progress
-from flows.engine.software import code_revision
-from models.embedding import Vectors
-from models.profiles.loader import load_profile
-from models.profiles.settings import Settings
-from release.build import Inspection, build_release
-from release.changes import Difference, check_version, is_earlier
-from release.contamination import Checks, WrittenSample
-from release.diff import compare_releases
-from release.manifest import MANIFEST
-from release.publishable import published_name
-from release.rebuild import rebuild_release
-from release.row_files import ListedRelease
-from release.signing import SIGNATURE, Signature, Signer, add_signature, signer_from_pem
-from release.verify import verify_release
-from retrieval.contrastive import ContrastiveSamples
-from retrieval.distractors import mean_with_nearest
-from retrieval.embeddings import unit_rows
-from retrieval.logistic import guess_methods
-from schemas.base import canonical_json, digest_of
-from schemas.build import Build
-from schemas.embedding import PlainModelSpec
-from schemas.errors import ConfigurationError, IntegrityError, LoupeError, UsageError
-from schemas.proposals import ChoiceTest
-from schemas.provenance import Role
-from schemas.quality import CaptionCheck, summarise
-from schemas.release import (
+from loupe.db.review_audits import audited_draws
+from loupe.db.reviews import count_tasks, gate_counts
+from loupe.db.store import Store
+from loupe.db.withdrawals import dataset_notices, list_withdrawals
+from loupe.flows.engine.contamination import (
+    comparison_with,
+    contamination_inspection,
+    dataset_called,
+)
+from loupe.flows.engine.context import BuildReport, RunContext
+from loupe.flows.engine.embedding import CachedEmbedder, image_file, pinned
+from loupe.flows.engine.release_facts import ReleaseFacts, release_facts
+from loupe.flows.engine.report import Progress
+from loupe.flows.engine.software import code_revision
+from loupe.models.embedding import Vectors
+from loupe.models.profiles.loader import load_profile
+from loupe.models.profiles.settings import Settings
+from loupe.release.build import Inspection, build_release
+from loupe.release.changes import Difference, check_version, is_earlier
+from loupe.release.contamination import Checks, WrittenSample
+from loupe.release.diff import compare_releases
+from loupe.release.manifest import MANIFEST
+from loupe.release.publishable import published_name
+from loupe.release.rebuild import rebuild_release
+from loupe.release.row_files import ListedRelease
+from loupe.release.signing import SIGNATURE, Signature, Signer, add_signature, signer_from_pem
+from loupe.release.verify import verify_release
+from loupe.retrieval.contrastive import ContrastiveSamples
+from loupe.retrieval.distractors import mean_with_nearest
+from loupe.retrieval.embeddings import unit_rows
+from loupe.retrieval.logistic import guess_methods
+from loupe.schemas.base import canonical_json, digest_of
+from loupe.schemas.build import Build
+from loupe.schemas.embedding import PlainModelSpec
+from loupe.schemas.errors import ConfigurationError, IntegrityError, LoupeError, UsageError
+from loupe.schemas.proposals import ChoiceTest
+from loupe.schemas.provenance import Role
+from loupe.schemas.quality import CaptionCheck, summarise
+from loupe.schemas.release import (
     AgreementStatistics,
     ChoiceStatistics,
     GateStatistics,
@@ -72,7 +76,7 @@ from schemas.release import (
     OriginalsStatistics,
     UnusedStatistics,
 )
-from schemas.taxonomy import Tier
+from loupe.schemas.taxonomy import Tier
 
 # Agreement between people in the review queues of a dataset
 

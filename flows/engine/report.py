@@ -22,8 +22,8 @@ from rich.progress import (
 from rich.progress import Progress as Bars
 from rich.table import Column
 
-from db.entities import WorkResult
-from flows.engine.stopping import Waits
+from loupe.db.entities import WorkResult
+from loupe.flows.engine.stopping import Waits
 
 
 class Deferred(NamedTuple):

@@ -9,9 +9,16 @@ from datetime import UTC, datetime
 from itertools import islice
 from typing import Any, TypeVar
 
-from db.entities import AgentRef, NewEntity, StoredEntity, WorkResult, entities_numbered, new_entity
-from db.store import claimed, drop_claims, pauses
-from db.work import (
+from loupe.db.entities import (
+    AgentRef,
+    NewEntity,
+    StoredEntity,
+    WorkResult,
+    entities_numbered,
+    new_entity,
+)
+from loupe.db.store import claimed, drop_claims, pauses
+from loupe.db.work import (
     ClaimedChunk,
     Mark,
     Pending,
@@ -26,13 +33,13 @@ from db.work import (
     stream_mark,
     worked_inputs,
 )
-from flows.engine.context import RunContext
-from flows.engine.programs import Program, open_engine, work_through
-from flows.engine.report import StageReport, StageResult
-from schemas.base import EntityRecord
-from schemas.provenance import Role
-from schemas.records import Rejection
-from schemas.video import StageSettings
+from loupe.flows.engine.context import RunContext
+from loupe.flows.engine.programs import Program, open_engine, work_through
+from loupe.flows.engine.report import StageReport, StageResult
+from loupe.schemas.base import EntityRecord
+from loupe.schemas.provenance import Role
+from loupe.schemas.records import Rejection
+from loupe.schemas.video import StageSettings
 
 
 @contextmanager

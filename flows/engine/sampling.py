@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from db.entities import (
+from loupe.db.entities import (
     NewEntity,
     StoredEntity,
     WorkResult,
@@ -14,15 +14,15 @@ from db.entities import (
     find_children,
     new_entity,
 )
-from db.store import Store
-from flows.engine.context import RunContext
-from flows.engine.report import StageReport
-from flows.engine.runner import Stage, get_or_create_entity, quarantine, run_stream
-from schemas.base import Record, digest_of
-from schemas.build import SourceSpec
-from schemas.errors import ConfigurationError
-from schemas.provenance import Role
-from schemas.records import Caption, Granularity, Image, Rejection, Sample, Source
+from loupe.db.store import Store
+from loupe.flows.engine.context import RunContext
+from loupe.flows.engine.report import StageReport
+from loupe.flows.engine.runner import Stage, get_or_create_entity, quarantine, run_stream
+from loupe.schemas.base import Record, digest_of
+from loupe.schemas.build import SourceSpec
+from loupe.schemas.errors import ConfigurationError
+from loupe.schemas.provenance import Role
+from loupe.schemas.records import Caption, Granularity, Image, Rejection, Sample, Source
 
 VERSION = "1"
 STAGE = "sample_identities"

@@ -10,8 +10,8 @@ from subprocess import run
 
 import psutil
 
-from db.entities import AgentRef
-from schemas.provenance import Hardware
+from loupe.db.entities import AgentRef
+from loupe.schemas.provenance import Hardware
 
 DISTRIBUTION = "loupe-datasets"
 _PROCESSORS = Path("/proc/cpuinfo")

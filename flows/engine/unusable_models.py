@@ -3,19 +3,19 @@
 from collections.abc import Iterable
 from math import ceil
 
-from annotate.queues import dropped_by_gates
-from db.quarantine import (
+from loupe.annotate.queues import dropped_by_gates
+from loupe.db.quarantine import (
     JUDGING_STAGES,
     dropped_share,
     quarantined,
     unused_answers,
     used_answers,
 )
-from db.reviews import DROPPED
-from db.store import Store
-from flows.engine.report import StageReport
-from schemas.errors import ModelError
-from schemas.records import Rejection
+from loupe.db.reviews import DROPPED
+from loupe.db.store import Store
+from loupe.flows.engine.report import StageReport
+from loupe.schemas.errors import ModelError
+from loupe.schemas.records import Rejection
 
 _EXAMPLE_CHARACTERS = 200
 

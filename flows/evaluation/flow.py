@@ -3,12 +3,12 @@
 from prefect import flow
 from prefect.client.schemas import State
 
-from flows.engine.prefect import run_in_prefect
-from flows.engine.stopping import Budget
-from flows.evaluation.run import EvaluationRequest, run_evaluation
-from flows.evaluation.training import TrainingRequest, run_training
+from loupe.flows.engine.prefect import run_in_prefect
+from loupe.flows.engine.stopping import Budget
+from loupe.flows.evaluation.run import EvaluationRequest, run_evaluation
+from loupe.flows.evaluation.training import TrainingRequest, run_training
 
-# The Prefect flow `evaluate`; what it does is in `flows.evaluation.run`.
+# The Prefect flow `evaluate`; what it does is in `loupe.flows.evaluation.run`.
 
 
 @flow(name="evaluate", persist_result=False)
@@ -38,7 +38,7 @@ def evaluate(
     return run_in_prefect(lambda context: run_evaluation(context, request), Budget())
 
 
-# The Prefect flow `train-cfam`; what it does is in `flows.evaluation.training`.
+# The Prefect flow `train-cfam`; what it does is in `loupe.flows.evaluation.training`.
 
 
 @flow(name="train-cfam", persist_result=False)

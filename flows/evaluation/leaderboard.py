@@ -5,16 +5,16 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from db.evaluations import StoredEvaluation, evaluations_of
-from db.releases import find_release
-from db.store import Store
-from release.manifest import MANIFEST
-from release.published import contrastive_dataset
-from release.row_files import ListedRelease, chosen_split
-from retrieval.published import PublishedTable, named_datasets, published_on
-from schemas.base import Split
-from schemas.errors import UsageError
-from schemas.evaluation import (
+from loupe.db.evaluations import StoredEvaluation, evaluations_of
+from loupe.db.releases import find_release
+from loupe.db.store import Store
+from loupe.release.manifest import MANIFEST
+from loupe.release.published import contrastive_dataset
+from loupe.release.row_files import ListedRelease, chosen_split
+from loupe.retrieval.published import PublishedTable, named_datasets, published_on
+from loupe.schemas.base import Split
+from loupe.schemas.errors import UsageError
+from loupe.schemas.evaluation import (
     CONTRAST_METRICS,
     DIRECTIONS,
     METRICS,
@@ -26,8 +26,8 @@ from schemas.evaluation import (
     Score,
     Scores,
 )
-from schemas.release import Manifest
-from schemas.taxonomy import RetrievalTask
+from loupe.schemas.release import Manifest
+from loupe.schemas.taxonomy import RetrievalTask
 
 # Scores by group of queries: the tables of a leaderboard.
 

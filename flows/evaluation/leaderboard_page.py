@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from PIL.Image import DecompressionBombError
 
-from flows.engine.pages import flow_pages, shrunk_uri
-from flows.evaluation.leaderboard import (
+from loupe.flows.engine.pages import flow_pages, shrunk_uri
+from loupe.flows.evaluation.leaderboard import (
     Board,
     ContrastRow,
     GroupTable,
@@ -22,12 +22,12 @@ from flows.evaluation.leaderboard import (
     leaderboard_document,
     score_text,
 )
-from release.markup import as_text
-from release.published import CCD_TABLE
-from retrieval.published import PublishedTable, published_on
-from schemas.base import sha256_of
-from schemas.decoders import DECODER_FAULTS
-from schemas.evaluation import Direction, Score, ShownItem
+from loupe.release.markup import as_text
+from loupe.release.published import CCD_TABLE
+from loupe.retrieval.published import PublishedTable, published_on
+from loupe.schemas.base import sha256_of
+from loupe.schemas.decoders import DECODER_FAULTS
+from loupe.schemas.evaluation import Direction, Score, ShownItem
 
 # The leaderboard as files.
 

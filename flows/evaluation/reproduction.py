@@ -11,29 +11,29 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import AfterValidator, Field, ValidationInfo
 
-from db.evaluations import evaluations_of
-from db.releases import list_releases
-from db.store import Store
-from flows.engine.context import RunContext
-from flows.engine.embedding import pinned
-from flows.evaluation.leaderboard import FoundRelease, locate_release, published_dataset
-from flows.evaluation.run import (
+from loupe.db.evaluations import evaluations_of
+from loupe.db.releases import list_releases
+from loupe.db.store import Store
+from loupe.flows.engine.context import RunContext
+from loupe.flows.engine.embedding import pinned
+from loupe.flows.evaluation.leaderboard import FoundRelease, locate_release, published_dataset
+from loupe.flows.evaluation.run import (
     evaluate_release,
     evaluated_model,
     named_embedder,
     without_reranking,
 )
-from flows.evaluation.training import RECORD, TrainingRequest, load_training, run_training
-from release.row_files import chosen_split
-from retrieval.published import named_datasets
-from retrieval.reproduction import Experiment, PublishedScores, experiments_of, model_names
-from schemas.base import Record, canonical_json, digest_of
-from schemas.cfam import CfamTraining
-from schemas.embedding import CfamEmbedder, EmbedderSpec
-from schemas.errors import ConfigurationError, LoupeError, UsageError
-from schemas.evaluation import EvaluationResult
-from schemas.text_files import read_settings
-from schemas.validation import nearest_hint, placed, validated
+from loupe.flows.evaluation.training import RECORD, TrainingRequest, load_training, run_training
+from loupe.release.row_files import chosen_split
+from loupe.retrieval.published import named_datasets
+from loupe.retrieval.reproduction import Experiment, PublishedScores, experiments_of, model_names
+from loupe.schemas.base import Record, canonical_json, digest_of
+from loupe.schemas.cfam import CfamTraining
+from loupe.schemas.embedding import CfamEmbedder, EmbedderSpec
+from loupe.schemas.errors import ConfigurationError, LoupeError, UsageError
+from loupe.schemas.evaluation import EvaluationResult
+from loupe.schemas.text_files import read_settings
+from loupe.schemas.validation import nearest_hint, placed, validated
 
 _KEYS = "docs/reproduction.md"
 _TRAINED = 250.0

@@ -10,11 +10,11 @@ from typing import Any, Literal, NamedTuple, cast
 import numpy as np
 from pydantic import TypeAdapter, ValidationError
 
-from db.evaluations import Stored, store_evaluation
-from db.withdrawals import list_withdrawals
-from flows.ccd.edit_measures import change_between
-from flows.engine.context import RunContext
-from flows.engine.embedding import (
+from loupe.db.evaluations import Stored, store_evaluation
+from loupe.db.withdrawals import list_withdrawals
+from loupe.flows.ccd.edit_measures import change_between
+from loupe.flows.engine.context import RunContext
+from loupe.flows.engine.embedding import (
     CHECKPOINT_FILES,
     CachedEmbedder,
     image_file,
@@ -24,21 +24,21 @@ from flows.engine.embedding import (
     read_image,
     read_vectors,
 )
-from flows.engine.software import code_revision, hardware
-from flows.evaluation.leaderboard import FoundRelease, Leaderboard, collect, locate_release
-from flows.evaluation.leaderboard_page import (
+from loupe.flows.engine.software import code_revision, hardware
+from loupe.flows.evaluation.leaderboard import FoundRelease, Leaderboard, collect, locate_release
+from loupe.flows.evaluation.leaderboard_page import (
     Written,
     leaderboard_folder,
     render_markdown,
     write_leaderboard,
 )
-from flows.withdrawal.releases import known_notices, withdrawal_of
-from models.embedding import Vectors
-from models.profiles.loader import load_profile
-from models.transformers_embedder import BlipFamily, load_transformers_embedder
-from release.row_files import ReadRelease, read_release
-from release.rows import ReleasedCaption, ReleaseRow
-from retrieval.contrastive import (
+from loupe.flows.withdrawal.releases import known_notices, withdrawal_of
+from loupe.models.embedding import Vectors
+from loupe.models.profiles.loader import load_profile
+from loupe.models.transformers_embedder import BlipFamily, load_transformers_embedder
+from loupe.release.row_files import ReadRelease, read_release
+from loupe.release.rows import ReleasedCaption, ReleaseRow
+from loupe.retrieval.contrastive import (
     ContrastiveSamples,
     contrast_accuracy,
     contrast_similarity,
@@ -46,9 +46,9 @@ from retrieval.contrastive import (
     groups_by_difference,
     overall_accuracy,
 )
-from retrieval.distractors import benchmark_distractors
-from retrieval.embeddings import Ids
-from retrieval.evaluation import (
+from loupe.retrieval.distractors import benchmark_distractors
+from loupe.retrieval.embeddings import Ids
+from loupe.retrieval.evaluation import (
     INTERVAL,
     PROTOCOL,
     RERANKED,
@@ -57,10 +57,10 @@ from retrieval.evaluation import (
     score_direction,
     score_setting,
 )
-from retrieval.logistic import guess_methods
-from retrieval.ranking import REPLICATES, Floats
-from retrieval.score_matrix import Rerank, mean_vectors
-from schemas.embedding import (
+from loupe.retrieval.logistic import guess_methods
+from loupe.retrieval.ranking import REPLICATES, Floats
+from loupe.retrieval.score_matrix import Rerank, mean_vectors
+from loupe.schemas.embedding import (
     BuiltinEmbedder,
     BuiltinStillsEmbedder,
     EmbedderSpec,
@@ -69,8 +69,8 @@ from schemas.embedding import (
     TransformersEmbedder,
     directed,
 )
-from schemas.errors import IntegrityError, UsageError
-from schemas.evaluation import (
+from loupe.schemas.errors import IntegrityError, UsageError
+from loupe.schemas.evaluation import (
     DIRECTIONS,
     ContrastiveResult,
     Direction,
@@ -79,8 +79,8 @@ from schemas.evaluation import (
     EvaluationResult,
     ShownItem,
 )
-from schemas.profile import EditCheckSettings
-from schemas.release import UNSTATED, Manifest
+from loupe.schemas.profile import EditCheckSettings
+from loupe.schemas.release import UNSTATED, Manifest
 
 # Images and texts of a release as queries and gallery, with the groups they belong to.
 
@@ -355,9 +355,9 @@ def evaluate_release(
         context: stores, progress, code revision.
         folder: the release; files are compared with its manifest before they are used.
         spec: the model. Stored embeddings are reused.
-        split: see `release.row_files.chosen_split`.
-        check_images: see `release.row_files.read_release`. Images that are embedded are compared
-            with their digests in any case.
+        split: see `loupe.release.row_files.chosen_split`.
+        check_images: see `loupe.release.row_files.read_release`. Images that are embedded are
+            compared with their digests in any case.
 
     Raises:
         UsageError: there is no release or split, or the model cannot be used.

@@ -8,36 +8,36 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pydantic import BaseModel, ValidationError
 
-from flows.engine.report import Progress, StageReport
-from flows.engine.software import code_revision, hardware
-from flows.withdrawal.releases import known_notices, withdrawal_in
-from models.profiles.settings import load_settings
-from models.weights import needs_extra
-from release.files import digest_of_file
-from release.manifest import MANIFEST, read_manifest
-from release.row_files import ReadRelease, read_json_rows, read_release
-from retrieval.cfam.training_data import (
+from loupe.flows.engine.report import Progress, StageReport
+from loupe.flows.engine.software import code_revision, hardware
+from loupe.flows.withdrawal.releases import known_notices, withdrawal_in
+from loupe.models.profiles.settings import load_settings
+from loupe.models.weights import needs_extra
+from loupe.release.files import digest_of_file
+from loupe.release.manifest import MANIFEST, read_manifest
+from loupe.release.row_files import ReadRelease, read_json_rows, read_release
+from loupe.retrieval.cfam.training_data import (
     TrainingImage,
     TrainingSplits,
     hold_out_identities,
     require_identities,
 )
-from schemas.base import Split
-from schemas.cfam import CfamTraining, StepLine, TrainingRecord, ValidationLine
-from schemas.errors import (
+from loupe.schemas.base import Split
+from loupe.schemas.cfam import CfamTraining, StepLine, TrainingRecord, ValidationLine
+from loupe.schemas.errors import (
     ConfigurationError,
     FormatError,
     IntegrityError,
     UsageError,
 )
-from schemas.text_files import read_settings
-from schemas.validation import fault_of, nearest_hint
+from loupe.schemas.text_files import read_settings
+from loupe.schemas.validation import fault_of, nearest_hint
 
 if TYPE_CHECKING:
-    from retrieval.cfam.network.training import Trained
+    from loupe.retrieval.cfam.network.training import Trained
 
 
-# Training files: TOML with the settings of `schemas.cfam.CfamTraining`.
+# Training files: TOML with the settings of `loupe.schemas.cfam.CfamTraining`.
 
 _KEYS = "docs/training.md"
 _FOLDER = Path(__file__).parents[2] / "retrieval" / "cfam"
@@ -309,7 +309,7 @@ def _train(
     settings: CfamTraining, found: TrainingImages, home: Path, progress: Progress
 ) -> "Trained | None":
     with needs_extra("training CFAM"):
-        from retrieval.cfam.network.training import train
+        from loupe.retrieval.cfam.network.training import train
     with ExitStack() as stack:
         return train(settings, found.splits, home, _Shown(progress, stack))
 

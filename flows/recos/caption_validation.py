@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from checks.grammar import check_grammar, words_in
-from db.entities import (
+from loupe.checks.grammar import check_grammar, words_in
+from loupe.db.entities import (
     LIVE,
     NewDecision,
     NewEntity,
@@ -19,15 +19,15 @@ from db.entities import (
     find_children,
     parents_of,
 )
-from flows.engine.embedding import picture_of
-from flows.engine.model_step import Ask, Unparsable, ask_and_parse, result_without_value
-from flows.engine.pages import thumbnail_uri, write_report_page
-from flows.engine.report import StageReport
-from flows.engine.runner import Stage, run_each, sole_run
-from flows.engine.software import software
-from flows.recos.captioning import facts_of, read_revision, request_revision, task_of
-from flows.recos.run import RecosRun
-from flows.recos.validation_loop import (
+from loupe.flows.engine.embedding import picture_of
+from loupe.flows.engine.model_step import Ask, Unparsable, ask_and_parse, result_without_value
+from loupe.flows.engine.pages import thumbnail_uri, write_report_page
+from loupe.flows.engine.report import StageReport
+from loupe.flows.engine.runner import Stage, run_each, sole_run
+from loupe.flows.engine.software import software
+from loupe.flows.recos.captioning import facts_of, read_revision, request_revision, task_of
+from loupe.flows.recos.run import RecosRun
+from loupe.flows.recos.validation_loop import (
     STAGE,
     CaptionHistory,
     Draft,
@@ -36,18 +36,18 @@ from flows.recos.validation_loop import (
     reports_of,
     run_validation,
 )
-from models.embedding import Vectors
-from prompts.loader import load_prompt
-from retrieval.discriminability import AcceptedInterval, CaptionValidator
-from schemas.base import EntityRecord
-from schemas.chat import ChatFailure, ChatRequest
-from schemas.errors import ConfigurationError, ModelError
-from schemas.provenance import Role
-from schemas.quality import CaptionCheck
-from schemas.records import Caption, Rejection
-from schemas.recos import CaptionVerdict, DiscriminabilityReport
-from schemas.requests import REVISION_PURPOSE, CaptionBrief, Direction
-from schemas.video import StageSettings
+from loupe.models.embedding import Vectors
+from loupe.prompts.loader import load_prompt
+from loupe.retrieval.discriminability import AcceptedInterval, CaptionValidator
+from loupe.schemas.base import EntityRecord
+from loupe.schemas.chat import ChatFailure, ChatRequest
+from loupe.schemas.errors import ConfigurationError, ModelError
+from loupe.schemas.provenance import Role
+from loupe.schemas.quality import CaptionCheck
+from loupe.schemas.records import Caption, Rejection
+from loupe.schemas.recos import CaptionVerdict, DiscriminabilityReport
+from loupe.schemas.requests import REVISION_PURPOSE, CaptionBrief, Direction
+from loupe.schemas.video import StageSettings
 
 
 class CaptionPool:
@@ -119,7 +119,7 @@ def _validated_before(run: RecosRun, pool: CaptionPool) -> frozenset[str]:
     return frozenset(pool.image_of[caption] for caption in captions & pool.image_of.keys())
 
 
-# The whole loop is one computation (`flows.recos.validation_loop`). Answers of models and
+# The whole loop is one computation (`loupe.flows.recos.validation_loop`). Answers of models and
 # embeddings are stored, so an interrupted run repeats the computation at no cost and with the same
 # result. The result of each image is then committed like any other work.
 

@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from checks.form import SIGNS
-from db.entities import (
+from loupe.checks.form import SIGNS
+from loupe.db.entities import (
     LIVE,
     NewEntity,
     StoredEntity,
@@ -13,9 +13,9 @@ from db.entities import (
     newest_children,
     parents_of,
 )
-from db.store import Store
-from db.work import Pending
-from flows.answers import (
+from loupe.db.store import Store
+from loupe.db.work import Pending
+from loupe.flows.answers import (
     UnusableAnswerError,
     object_schema,
     only_field,
@@ -24,14 +24,14 @@ from flows.answers import (
     text_schema,
     words_of,
 )
-from flows.engine.model_step import Ask, DatasetModel, LLMStep, Parsed, run_llm_step
-from flows.engine.report import StageReport
-from prompts.loader import Prompt
-from schemas.chat import ChatAnswer, ChatImage, ChatRequest
-from schemas.provenance import Role
-from schemas.records import Image, ImageFacts, Rejection
-from schemas.recos import RenderedTruth, TextReading
-from schemas.requests import (
+from loupe.flows.engine.model_step import Ask, DatasetModel, LLMStep, Parsed, run_llm_step
+from loupe.flows.engine.report import StageReport
+from loupe.prompts.loader import Prompt
+from loupe.schemas.chat import ChatAnswer, ChatImage, ChatRequest
+from loupe.schemas.provenance import Role
+from loupe.schemas.records import Image, ImageFacts, Rejection
+from loupe.schemas.recos import RenderedTruth, TextReading
+from loupe.schemas.requests import (
     CAPTION_FIELD,
     CAPTION_PURPOSE,
     CAPTIONS_FIELD,
@@ -39,8 +39,8 @@ from schemas.requests import (
     REVISION_PURPOSE,
     CaptionBrief,
 )
-from schemas.retrieval_task import TaskForm
-from schemas.taxonomy import RetrievalTask
+from loupe.schemas.retrieval_task import TaskForm
+from loupe.schemas.taxonomy import RetrievalTask
 
 VERSION = "3"
 MAX_CHARACTERS = 400
@@ -88,8 +88,8 @@ def read_captions(answer: ChatAnswer) -> tuple[str, ...] | Rejection:
     """Return the captions in `answer` unchanged, or why they cannot be used.
 
     One unusable caption makes the answer unusable. Reasons are those of `read_answer`, `only_field`
-    and `read_text` (`flows.answers`), and `wrong_count` and `same_captions` (two have the same
-    words).
+    and `read_text` (`loupe.flows.answers`), and `wrong_count` and `same_captions` (two have the
+    same words).
     """
 
     def read(found: dict[str, Any]) -> tuple[str, ...]:
@@ -196,5 +196,5 @@ def facts_of(store: Store, image_ids: Sequence[str]) -> dict[str, tuple[str, ...
 def task_of(image: StoredEntity) -> RetrievalTask:
     """Return the task of an image of the benchmark."""
     task = image.record(Image).task
-    assert task is not None  # noqa: S101 - `flows.recos.task_images` gives every image one
+    assert task is not None  # noqa: S101 - `loupe.flows.recos.task_images` gives every image one
     return task

@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from checks.form import SIGNS
-from checks.grammar import check_grammar, words_in
-from db.decisions import decide, last_agents
-from db.entities import (
+from loupe.checks.form import SIGNS
+from loupe.checks.grammar import check_grammar, words_in
+from loupe.db.decisions import decide, last_agents
+from loupe.db.entities import (
     LIVE,
     AgentRef,
     NewDecision,
@@ -21,7 +21,7 @@ from db.entities import (
     fetch_parents,
     parents_of,
 )
-from flows.answers import (
+from loupe.flows.answers import (
     UnusableAnswerError,
     Words,
     check_own_words,
@@ -32,17 +32,17 @@ from flows.answers import (
     text_schema,
     words_of,
 )
-from flows.engine.model_step import Ask, LLMStep, Parsed, run_llm_step
-from flows.engine.runner import Stage, run_each
-from flows.recos.captioning import MAX_CHARACTERS, facts_of, task_of
-from flows.recos.confusion_checks import (
+from loupe.flows.engine.model_step import Ask, LLMStep, Parsed, run_llm_step
+from loupe.flows.engine.runner import Stage, run_each
+from loupe.flows.recos.captioning import MAX_CHARACTERS, facts_of, task_of
+from loupe.flows.recos.confusion_checks import (
     ConfusedPair,
     PairVectors,
     check_confusions,
     question,
     truth_differs,
 )
-from flows.recos.run import (
+from loupe.flows.recos.run import (
     Pair,
     RecosRun,
     load_pairs,
@@ -51,13 +51,13 @@ from flows.recos.run import (
     question_filter,
     truths_of,
 )
-from prompts.loader import Prompt, load_prompt
-from schemas.chat import ChatAnswer, ChatImage, ChatRequest
-from schemas.proposals import Confusion
-from schemas.provenance import Role
-from schemas.records import Caption, Rejection
-from schemas.recos import ConfusionCheck, ConfusionFinding
-from schemas.requests import CONFUSION_FIELD, CONFUSION_PURPOSE, ConfusionBrief
+from loupe.prompts.loader import Prompt, load_prompt
+from loupe.schemas.chat import ChatAnswer, ChatImage, ChatRequest
+from loupe.schemas.proposals import Confusion
+from loupe.schemas.provenance import Role
+from loupe.schemas.records import Caption, Rejection
+from loupe.schemas.recos import ConfusionCheck, ConfusionFinding
+from loupe.schemas.requests import CONFUSION_FIELD, CONFUSION_PURPOSE, ConfusionBrief
 
 STAGE = CONFUSION_PURPOSE
 VERSION = "3"
@@ -78,8 +78,8 @@ def read_confusion(answer: ChatAnswer, caption: str, prompt: str) -> str | Rejec
     """Return the confusing caption in `answer` to `prompt` unchanged, or why it cannot be used.
 
     Reasons are those of `read_answer`, `only_field`, `read_text` and `check_own_words`
-    (`flows.answers`), and `same_words`: the answer says the same as `caption`, so it is right for
-    both images or wrong for the one that was shown.
+    (`loupe.flows.answers`), and `same_words`: the answer says the same as `caption`, so it is
+    right for both images or wrong for the one that was shown.
     """
 
     def read(found: dict[str, Any]) -> str:

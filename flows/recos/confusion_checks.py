@@ -7,15 +7,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from db.entities import NewEntity, StoredEntity, new_entity
-from flows.answers import words_of
-from flows.engine.embedding import picture_of
-from retrieval.score_matrix import text_cosines
-from schemas.proposals import Confusion
-from schemas.provenance import Role
-from schemas.quality import CaptionCheck
-from schemas.records import Caption
-from schemas.recos import (
+from loupe.db.entities import NewEntity, StoredEntity, new_entity
+from loupe.flows.answers import words_of
+from loupe.flows.engine.embedding import picture_of
+from loupe.retrieval.score_matrix import text_cosines
+from loupe.schemas.proposals import Confusion
+from loupe.schemas.provenance import Role
+from loupe.schemas.quality import CaptionCheck
+from loupe.schemas.records import Caption
+from loupe.schemas.recos import (
     ConfusionCalibration,
     ConfusionCheck,
     ConfusionFinding,

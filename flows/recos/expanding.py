@@ -7,21 +7,29 @@ from typing import NamedTuple
 
 import numpy as np
 
-from db.decisions import decide, last_agents, last_reasons
-from db.entities import LIVE, NewDecision, NewEntity, StoredEntity, WorkResult, fetch, parents_of
-from db.store import Store
-from flows.engine.embedding import picture_of
-from flows.engine.report import StageReport
-from flows.engine.runner import Stage, get_or_create_entity, run_each, store_settings
-from flows.recos.captioning import task_of
-from flows.recos.run import Pool, RecosRun, captions_of, copied_image, originals_of
-from retrieval.score_matrix import nearest_items
-from retrieval.similarity.near_duplicates import NearDuplicates, find_near_duplicates
-from schemas.base import digest_of
-from schemas.provenance import Role
-from schemas.records import Image
-from schemas.recos import DuplicateQuestion, ExpansionReport
-from schemas.similarity import AlikePair
+from loupe.db.decisions import decide, last_agents, last_reasons
+from loupe.db.entities import (
+    LIVE,
+    NewDecision,
+    NewEntity,
+    StoredEntity,
+    WorkResult,
+    fetch,
+    parents_of,
+)
+from loupe.db.store import Store
+from loupe.flows.engine.embedding import picture_of
+from loupe.flows.engine.report import StageReport
+from loupe.flows.engine.runner import Stage, get_or_create_entity, run_each, store_settings
+from loupe.flows.recos.captioning import task_of
+from loupe.flows.recos.run import Pool, RecosRun, captions_of, copied_image, originals_of
+from loupe.retrieval.score_matrix import nearest_items
+from loupe.retrieval.similarity.near_duplicates import NearDuplicates, find_near_duplicates
+from loupe.schemas.base import digest_of
+from loupe.schemas.provenance import Role
+from loupe.schemas.records import Image
+from loupe.schemas.recos import DuplicateQuestion, ExpansionReport
+from loupe.schemas.similarity import AlikePair
 
 # Images similar to those of v1, each once, and none that v1 has (ReCoS, section 3.4).
 
@@ -60,8 +68,8 @@ def expand_images(
         neighbours: for each image of v1, the other images of its source, most similar first; at
             most `wanted` of them are used.
         wanted: number of neighbours of each image.
-        deduplicate: usually `retrieval.similarity.near_duplicates.find_near_duplicates` over stored
-            fingerprints.
+        deduplicate: usually `loupe.retrieval.similarity.near_duplicates.find_near_duplicates` over
+            stored fingerprints.
         embedder: the embedder of the neighbours, as `name@revision`.
     """
     v1 = frozenset(neighbours)

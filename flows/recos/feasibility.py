@@ -6,21 +6,21 @@ from itertools import islice
 
 import numpy as np
 
-from db.entities import LIVE
-from flows.recos.run import RecosRun
-from flows.recos.sign_pairs import require_writer
-from release.model_use import is_drawn
-from retrieval.discriminability import LEAST_PASSING, AcceptedInterval, discriminability
-from retrieval.embeddings import unit_rows
-from retrieval.similarity.products import Similarities
-from schemas.build import RENDERED_IMAGES, RecosBuild, SourceSpec, format_name
-from schemas.errors import ConfigurationError, DegenerateCriterionError, FormatError
-from schemas.profile import BuiltinCaptioner, CaptioningSettings, Profile
-from schemas.recos import DiscriminabilitySettings
-from services.diagnosis import Finding, lacking
-from sources.importer import importer_for, read_source
-from sources.records import ReadOptions, SourceRow
-from sources.rendered import CollectionEntry, read_rendered_collection
+from loupe.db.entities import LIVE
+from loupe.flows.recos.run import RecosRun
+from loupe.flows.recos.sign_pairs import require_writer
+from loupe.release.model_use import is_drawn
+from loupe.retrieval.discriminability import LEAST_PASSING, AcceptedInterval, discriminability
+from loupe.retrieval.embeddings import unit_rows
+from loupe.retrieval.similarity.products import Similarities
+from loupe.schemas.build import RENDERED_IMAGES, RecosBuild, SourceSpec, format_name
+from loupe.schemas.errors import ConfigurationError, DegenerateCriterionError, FormatError
+from loupe.schemas.profile import BuiltinCaptioner, CaptioningSettings, Profile
+from loupe.schemas.recos import DiscriminabilitySettings
+from loupe.services.diagnosis import Finding, lacking
+from loupe.sources.importer import importer_for, read_source
+from loupe.sources.records import ReadOptions, SourceRow
+from loupe.sources.rendered import CollectionEntry, read_rendered_collection
 
 _WITH_FACTS = ("coco-instances", "total-text", "licensed-images", RENDERED_IMAGES)
 """The formats whose known facts the built-in captioner can repeat."""

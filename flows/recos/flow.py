@@ -1,8 +1,8 @@
 """The Prefect flow `build-recos`."""
 
-from flows.engine.prefect import build_flow
-from flows.recos.pipeline import recos_pipeline
-from flows.withdrawal.execution import resume_reopened
+from loupe.flows.engine.prefect import build_flow
+from loupe.flows.recos.pipeline import recos_pipeline
+from loupe.flows.withdrawal.execution import resume_reopened
 
 build_recos = build_flow(
     "build-recos",

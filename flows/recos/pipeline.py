@@ -4,37 +4,42 @@ from collections.abc import Callable, Generator
 from functools import partial
 from typing import Any
 
-from db.entities import LIVE, NewEntity, StoredEntity, parents_of
-from flows.engine.build_files import demonstration_build
-from flows.engine.importing import import_source
-from flows.engine.pipeline import Gate, Loop, PipelineSpec, Release, Step, reopen
-from flows.engine.runner import sole_run, store_settings
-from flows.recos.caption_validation import validate_captions
-from flows.recos.captioning import task_of, write_captions
-from flows.recos.confusing import (
+from loupe.db.entities import LIVE, NewEntity, StoredEntity, parents_of
+from loupe.flows.engine.build_files import demonstration_build
+from loupe.flows.engine.importing import import_source
+from loupe.flows.engine.pipeline import Gate, Loop, PipelineSpec, Release, Step, reopen
+from loupe.flows.engine.runner import sole_run, store_settings
+from loupe.flows.recos.caption_validation import validate_captions
+from loupe.flows.recos.captioning import task_of, write_captions
+from loupe.flows.recos.confusing import (
     check_pairs,
     follow_answers,
     sync_confusions,
     write_confusing_captions,
 )
-from flows.recos.expanding import expand_gallery, follow_duplicates
-from flows.recos.feasibility import check_recos, require_criterion
-from flows.recos.rendered_images import drawn_source, import_rendered, leave_out
-from flows.recos.run import Pool, RecosRun, load_v0
-from flows.recos.sign_pairs import FurtherPairs, require_writer, sign_prompt, write_sign_pairs
-from flows.recos.similar_images import load_judge, match_images
-from flows.recos.task_images import follow_selections, propose_selections, take_images, take_instead
-from flows.recos.text_reading import read_texts
-from prompts.loader import load_prompt
-from schemas.build import RENDERED_IMAGES, RecosBuild, SourceSpec, TaskSpec, format_name
-from schemas.errors import ConfigurationError
-from schemas.provenance import Role
-from schemas.records import Caption, Rejection
-from schemas.recos import Selection
-from schemas.requests import CAPTION_PURPOSE, CAPTIONS_OF_AN_IMAGE
-from schemas.taxonomy import Tier
-from schemas.video import StageSettings
-from sources.rendered import RenderOptions, task_refusal
+from loupe.flows.recos.expanding import expand_gallery, follow_duplicates
+from loupe.flows.recos.feasibility import check_recos, require_criterion
+from loupe.flows.recos.rendered_images import drawn_source, import_rendered, leave_out
+from loupe.flows.recos.run import Pool, RecosRun, load_v0
+from loupe.flows.recos.sign_pairs import FurtherPairs, require_writer, sign_prompt, write_sign_pairs
+from loupe.flows.recos.similar_images import load_judge, match_images
+from loupe.flows.recos.task_images import (
+    follow_selections,
+    propose_selections,
+    take_images,
+    take_instead,
+)
+from loupe.flows.recos.text_reading import read_texts
+from loupe.prompts.loader import load_prompt
+from loupe.schemas.build import RENDERED_IMAGES, RecosBuild, SourceSpec, TaskSpec, format_name
+from loupe.schemas.errors import ConfigurationError
+from loupe.schemas.provenance import Role
+from loupe.schemas.records import Caption, Rejection
+from loupe.schemas.recos import Selection
+from loupe.schemas.requests import CAPTION_PURPOSE, CAPTIONS_OF_AN_IMAGE
+from loupe.schemas.taxonomy import Tier
+from loupe.schemas.video import StageSettings
+from loupe.sources.rendered import RenderOptions, task_refusal
 
 
 def recos_pipeline(drawing: RenderOptions | None = None) -> PipelineSpec[RecosBuild, RecosRun]:
@@ -198,8 +203,8 @@ def _until_captions_stay(run: RecosRun) -> Generator[None]:
     """Repeat until no similar image is rejected.
 
     One that a caption of v0 fits, or without the text that its task is about, is rejected and the
-    next one is searched, at most as often as `flows.recos.similar_images` permits. The next one
-    depends on all that were taken and rejected before, so parallel runs do this one after the
+    next one is searched, at most as often as `loupe.flows.recos.similar_images` permits. The next
+    one depends on all that were taken and rejected before, so parallel runs do this one after the
     other.
     """
     with sole_run(run.context, run.dataset, "confuse"):

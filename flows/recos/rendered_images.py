@@ -7,21 +7,21 @@ from pathlib import Path
 
 import PIL.Image
 
-from db.entities import AgentRef, NewEntity, WorkResult, new_entity
-from flows.engine.context import RunContext
-from flows.engine.importing import Tombstones, register_source
-from flows.engine.report import StageReport
-from flows.engine.runner import Stage, quarantine, run_stream
-from flows.recos.sign_pairs import FurtherPairs
-from models.ocr import TextReader, by_columns
-from schemas.build import RENDERED_IMAGES, SourceSpec, TaskSpec
-from schemas.processes import usual_workers
-from schemas.provenance import Role
-from schemas.records import Image, Rejection, Source
-from schemas.recos import RenderedTruth
-from sources.annotations import digest_file
-from sources.images import ImageProblem, inspect_image
-from sources.rendered import (
+from loupe.db.entities import AgentRef, NewEntity, WorkResult, new_entity
+from loupe.flows.engine.context import RunContext
+from loupe.flows.engine.importing import Tombstones, register_source
+from loupe.flows.engine.report import StageReport
+from loupe.flows.engine.runner import Stage, quarantine, run_stream
+from loupe.flows.recos.sign_pairs import FurtherPairs
+from loupe.models.ocr import TextReader, by_columns
+from loupe.schemas.build import RENDERED_IMAGES, SourceSpec, TaskSpec
+from loupe.schemas.processes import usual_workers
+from loupe.schemas.provenance import Role
+from loupe.schemas.records import Image, Rejection, Source
+from loupe.schemas.recos import RenderedTruth
+from loupe.sources.annotations import digest_file
+from loupe.sources.images import ImageProblem, inspect_image
+from loupe.sources.rendered import (
     GENERATOR,
     TRUTHS_FILE,
     CollectionEntry,
@@ -31,7 +31,7 @@ from sources.rendered import (
     task_refusal,
     write_rendered_collection,
 )
-from sources.rendered.signs import MOST_UNREAD, drawn_texts, unread_share
+from loupe.sources.rendered.signs import MOST_UNREAD, drawn_texts, unread_share
 
 STAGE = "import_rendered"
 VERSION = "1"

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from db.entities import (
+from loupe.db.entities import (
     LIVE,
     NewEntity,
     StoredEntity,
@@ -19,24 +19,24 @@ from db.entities import (
     new_entity,
     parents_of,
 )
-from db.store import Store
-from flows.engine.contamination import fingerprint_images, fingerprints_of
-from flows.engine.context import PipelineRun
-from flows.engine.embedding import CachedEmbedder, of_texts, pinned, stored_image
-from flows.engine.model_step import DatasetModel
-from flows.recos.confusion_checks import Background, what_is_shown
-from models.embedding import Vectors
-from models.ocr import TextReader, build_text_reader
-from retrieval.score_matrix import mean_vectors
-from retrieval.similarity.near_duplicates import AlikeImages
-from schemas.build import RecosBuild, TaskSpec
-from schemas.profile import CaptioningSettings
-from schemas.provenance import Role
-from schemas.records import Caption, Image
-from schemas.recos import ConfusionCalibration, RenderedTruth
-from schemas.similarity import ImageFingerprint
-from schemas.taxonomy import RetrievalTask, Tier
-from sources.rendered import RenderOptions
+from loupe.db.store import Store
+from loupe.flows.engine.contamination import fingerprint_images, fingerprints_of
+from loupe.flows.engine.context import PipelineRun
+from loupe.flows.engine.embedding import CachedEmbedder, of_texts, pinned, stored_image
+from loupe.flows.engine.model_step import DatasetModel
+from loupe.flows.recos.confusion_checks import Background, what_is_shown
+from loupe.models.embedding import Vectors
+from loupe.models.ocr import TextReader, build_text_reader
+from loupe.retrieval.score_matrix import mean_vectors
+from loupe.retrieval.similarity.near_duplicates import AlikeImages
+from loupe.schemas.build import RecosBuild, TaskSpec
+from loupe.schemas.profile import CaptioningSettings
+from loupe.schemas.provenance import Role
+from loupe.schemas.records import Caption, Image
+from loupe.schemas.recos import ConfusionCalibration, RenderedTruth
+from loupe.schemas.similarity import ImageFingerprint
+from loupe.schemas.taxonomy import RetrievalTask, Tier
+from loupe.sources.rendered import RenderOptions
 
 # The images of a benchmark of tasks, their origin and their captions.
 

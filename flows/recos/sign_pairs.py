@@ -9,9 +9,9 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from checks.form import Form, shown
-from db.entities import NewEntity, WorkResult, new_entity
-from flows.answers import (
+from loupe.checks.form import Form, shown
+from loupe.db.entities import NewEntity, WorkResult, new_entity
+from loupe.flows.answers import (
     UnusableAnswerError,
     object_schema,
     only_field,
@@ -19,7 +19,7 @@ from flows.answers import (
     read_text,
     text_schema,
 )
-from flows.engine.model_step import (
+from loupe.flows.engine.model_step import (
     Ask,
     DatasetModel,
     Parsed,
@@ -28,16 +28,16 @@ from flows.engine.model_step import (
     require_answers,
     result_without_value,
 )
-from flows.engine.report import StageReport, StageResult
-from flows.engine.runner import Stage, run_each
-from prompts.loader import Prompt, load_prompt
-from schemas.base import digest_of
-from schemas.build import TaskSpec
-from schemas.chat import ChatAnswer, ChatRequest
-from schemas.errors import ConfigurationError
-from schemas.profile import CaptioningSettings
-from schemas.records import Rejection
-from schemas.requests import (
+from loupe.flows.engine.report import StageReport, StageResult
+from loupe.flows.engine.runner import Stage, run_each
+from loupe.prompts.loader import Prompt, load_prompt
+from loupe.schemas.base import digest_of
+from loupe.schemas.build import TaskSpec
+from loupe.schemas.chat import ChatAnswer, ChatRequest
+from loupe.schemas.errors import ConfigurationError
+from loupe.schemas.profile import CaptioningSettings
+from loupe.schemas.records import Rejection
+from loupe.schemas.requests import (
     CHINESE_FIELD,
     ENGLISH_FIELD,
     KIND_FIELD,
@@ -51,7 +51,7 @@ from schemas.requests import (
     SignPairsBrief,
     WrittenSignPair,
 )
-from sources.rendered import FontShelf, RenderOptions
+from loupe.sources.rendered import FontShelf, RenderOptions
 
 # Code cannot check whether a translation is right. It checks whether a pair can be drawn, is in the
 # right languages, and is new.
@@ -104,10 +104,10 @@ def read_sign_pairs(
     """Return the pairs of an answer in their order, each unchanged or with a rejection.
 
     An answer that is unusable as a whole is one rejection. Reasons are those of `read_answer`,
-    `only_field` and `read_text` (`flows.answers`), and `wrong_type`, `wrong_count` (too many),
-    `wrong_kind`, `wrong_language` (not in Chinese characters, or without a word in Latin letters),
-    `no_glyph`, and `duplicate_text` (one of the texts is taken, or is in an earlier pair of the
-    answer).
+    `only_field` and `read_text` (`loupe.flows.answers`), and `wrong_type`, `wrong_count` (too
+    many), `wrong_kind`, `wrong_language` (not in Chinese characters, or without a word in Latin
+    letters), `no_glyph`, and `duplicate_text` (one of the texts is taken, or is in an earlier pair
+    of the answer).
     """
 
     def listed(found: dict[str, Any]) -> list[Any]:

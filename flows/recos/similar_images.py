@@ -8,16 +8,16 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from db.entities import LIVE, NewEntity, StoredEntity, WorkResult, parents_of
-from flows.engine.runner import Stage, run_each, worked_items
-from flows.recos.captioning import task_of
-from flows.recos.confusion_checks import Background, calibrate, truth_differs
-from flows.recos.run import Judge, Pool, RecosRun, copied_image, originals_of
-from retrieval.score_matrix import nearest_items, text_cosines
-from schemas.base import digest_of
-from schemas.provenance import Role
-from schemas.records import Caption, Rejection
-from schemas.recos import ConfusionMatch, RenderedTruth
+from loupe.db.entities import LIVE, NewEntity, StoredEntity, WorkResult, parents_of
+from loupe.flows.engine.runner import Stage, run_each, worked_items
+from loupe.flows.recos.captioning import task_of
+from loupe.flows.recos.confusion_checks import Background, calibrate, truth_differs
+from loupe.flows.recos.run import Judge, Pool, RecosRun, copied_image, originals_of
+from loupe.retrieval.score_matrix import nearest_items, text_cosines
+from loupe.schemas.base import digest_of
+from loupe.schemas.provenance import Role
+from loupe.schemas.records import Caption, Rejection
+from loupe.schemas.recos import ConfusionMatch, RenderedTruth
 
 # The paper takes "the most similar image" that is not used already, and does not state in which
 # order images choose. Here the most similar pair of all is taken first, then the most similar of

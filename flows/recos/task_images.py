@@ -8,8 +8,8 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from db.decisions import decide, last_agents, last_reasons
-from db.entities import (
+from loupe.db.decisions import decide, last_agents, last_reasons
+from loupe.db.entities import (
     NewDecision,
     NewEntity,
     StoredEntity,
@@ -20,22 +20,22 @@ from db.entities import (
     find_children,
     parents_of,
 )
-from db.store import Store
-from flows.engine.embedding import picture_of
-from flows.engine.report import StageReport
-from flows.engine.runner import Stage, get_or_create_entity, run_each
-from flows.engine.software import software
-from flows.recos.captioning import task_of
-from flows.recos.run import RecosRun, copied_image, images_of_source, originals_of, truths_of
-from retrieval.score_matrix import text_cosines
-from schemas.base import digest_of
-from schemas.build import TaskSpec
-from schemas.errors import ConfigurationError, FormatError
-from schemas.provenance import Role
-from schemas.records import Image, ImageFacts, Rejection
-from schemas.recos import Selection, TaskDraw
-from schemas.requests import WrittenSignPair
-from schemas.text_files import read_text
+from loupe.db.store import Store
+from loupe.flows.engine.embedding import picture_of
+from loupe.flows.engine.report import StageReport
+from loupe.flows.engine.runner import Stage, get_or_create_entity, run_each
+from loupe.flows.engine.software import software
+from loupe.flows.recos.captioning import task_of
+from loupe.flows.recos.run import RecosRun, copied_image, images_of_source, originals_of, truths_of
+from loupe.retrieval.score_matrix import text_cosines
+from loupe.schemas.base import digest_of
+from loupe.schemas.build import TaskSpec
+from loupe.schemas.errors import ConfigurationError, FormatError
+from loupe.schemas.provenance import Role
+from loupe.schemas.records import Image, ImageFacts, Rejection
+from loupe.schemas.recos import Selection, TaskDraw
+from loupe.schemas.requests import WrittenSignPair
+from loupe.schemas.text_files import read_text
 
 # The images of a source in the order in which a task takes them, best first.
 

@@ -4,14 +4,14 @@ import io
 
 import PIL.Image
 
-from db.entities import LIVE, AgentRef, NewDecision, StoredEntity, WorkResult
-from flows.engine.runner import Stage, run_each
-from flows.recos.captioning import facts_of, task_of
-from flows.recos.run import RecosRun
-from schemas.provenance import Role
-from schemas.records import Image
-from schemas.recos import TextReading
-from schemas.taxonomy import Tier
+from loupe.db.entities import LIVE, AgentRef, NewDecision, StoredEntity, WorkResult
+from loupe.flows.engine.runner import Stage, run_each
+from loupe.flows.recos.captioning import facts_of, task_of
+from loupe.flows.recos.run import RecosRun
+from loupe.schemas.provenance import Role
+from loupe.schemas.records import Image
+from loupe.schemas.recos import TextReading
+from loupe.schemas.taxonomy import Tier
 
 STAGE = "read_texts"
 VERSION = "1"

@@ -9,12 +9,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from flows.answers import Words, words_of
-from flows.engine.pages import BINS, HistogramBar, flow_pages, stacked_bars
-from retrieval.discriminability import AcceptedInterval, check_not_degenerate, share_passing
-from schemas.records import Rejection
-from schemas.recos import CaptionVerdict, DiscriminabilityReport, DiscriminabilitySettings
-from schemas.taxonomy import RetrievalTask, in_order
+from loupe.flows.answers import Words, words_of
+from loupe.flows.engine.pages import BINS, HistogramBar, flow_pages, stacked_bars
+from loupe.retrieval.discriminability import AcceptedInterval, check_not_degenerate, share_passing
+from loupe.schemas.records import Rejection
+from loupe.schemas.recos import CaptionVerdict, DiscriminabilityReport, DiscriminabilitySettings
+from loupe.schemas.taxonomy import RetrievalTask, in_order
 
 STAGE = "validate_captions"
 
@@ -121,7 +121,9 @@ class Draft(NamedTuple):
 Measure = Callable[[Sequence[Draft]], Sequence[float]]
 """Returns dis(t) of each draft, in order. Called with texts that were not measured before."""
 Rewrite = Callable[[Sequence[CaptionHistory]], Sequence[str | Rejection]]
-"""Returns a new text or a rejection for each caption, in order; see `flows.recos.captioning`."""
+"""Returns a new text or a rejection for each caption, in order; see
+`loupe.flows.recos.captioning`.
+"""
 
 
 def run_validation(

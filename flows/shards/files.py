@@ -17,10 +17,10 @@ import pyarrow.parquet as pq
 from pydantic import TypeAdapter
 from pydantic_core import from_json
 
-from db.blob_check import FaultyBlob, NamedBlob
-from db.blobs import SHARD, BlobFault, BlobStore
-from db.calls import NewCall
-from db.entities import (
+from loupe.db.blob_check import FaultyBlob, NamedBlob
+from loupe.db.blobs import SHARD, BlobFault, BlobStore
+from loupe.db.calls import NewCall
+from loupe.db.entities import (
     LIVE,
     NewDecision,
     NewEntity,
@@ -32,16 +32,16 @@ from db.entities import (
     find_children,
     new_entity,
 )
-from db.store import Store
-from db.withdrawal_graph import Blob, erased_digests, needed_blobs, own_blobs
-from db.withdrawals import erased_blobs, list_withdrawals, withdrawn_entities
-from db.work import configurations_of
-from flows.engine.context import RunContext
-from flows.engine.runner import sole_run
-from schemas.base import canonical_json, framed, merkle_levels, sha256_of
-from schemas.errors import IntegrityError, MissingBlobError, ServiceError, UsageError
-from schemas.provenance import PROMOTE, Role, record_hash
-from schemas.records import Image, Rejection, Shard
+from loupe.db.store import Store
+from loupe.db.withdrawal_graph import Blob, erased_digests, needed_blobs, own_blobs
+from loupe.db.withdrawals import erased_blobs, list_withdrawals, withdrawn_entities
+from loupe.db.work import configurations_of
+from loupe.flows.engine.context import RunContext
+from loupe.flows.engine.runner import sole_run
+from loupe.schemas.base import canonical_json, framed, merkle_levels, sha256_of
+from loupe.schemas.errors import IntegrityError, MissingBlobError, ServiceError, UsageError
+from loupe.schemas.provenance import PROMOTE, Role, record_hash
+from loupe.schemas.records import Image, Rejection, Shard
 
 RECORDS = 10_000
 IMPORT = "import_source"
@@ -104,7 +104,7 @@ class ShardRow(NamedTuple):
 
 
 class RecordResult(NamedTuple):
-    """What stages store of one record; see `db.entities.WorkResult`."""
+    """What stages store of one record; see `loupe.db.entities.WorkResult`."""
 
     entities: tuple[NewEntity, ...] = ()
     decisions: tuple[NewDecision, ...] = ()

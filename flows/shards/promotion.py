@@ -8,16 +8,16 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any
 
-from db.calls import record_call
-from db.entities import LIVE, NewEntity, StoredEntity, WorkResult, datasets_of, fetch, find
-from db.withdrawal_graph import image_with
-from db.withdrawals import refused_files
-from db.work import commit_chunk, configurations_of, register_plan, stream_mark, worked_inputs
-from flows.engine.context import RunContext
-from flows.engine.importing import WITHDRAWN, open_source
-from flows.engine.report import StageReport
-from flows.engine.sampling import SampleSettings, sample_identities
-from flows.shards.files import (
+from loupe.db.calls import record_call
+from loupe.db.entities import LIVE, NewEntity, StoredEntity, WorkResult, datasets_of, fetch, find
+from loupe.db.withdrawal_graph import image_with
+from loupe.db.withdrawals import refused_files
+from loupe.db.work import commit_chunk, configurations_of, register_plan, stream_mark, worked_inputs
+from loupe.flows.engine.context import RunContext
+from loupe.flows.engine.importing import WITHDRAWN, open_source
+from loupe.flows.engine.report import StageReport
+from loupe.flows.engine.sampling import SampleSettings, sample_identities
+from loupe.flows.shards.files import (
     DUPLICATES,
     IMPORT_STAGE,
     IMPORT_VERSION,
@@ -29,11 +29,11 @@ from flows.shards.files import (
     read_index,
     read_shard,
 )
-from schemas.base import merkle_levels, merkle_proof
-from schemas.build import SourceSpec
-from schemas.errors import ConfigurationError, IntegrityError, UsageError
-from schemas.provenance import PROMOTE, PromotedRow, Promotion, Role
-from schemas.records import Image, Rejection, Shard
+from loupe.schemas.base import merkle_levels, merkle_proof
+from loupe.schemas.build import SourceSpec
+from loupe.schemas.errors import ConfigurationError, IntegrityError, UsageError
+from loupe.schemas.provenance import PROMOTE, PromotedRow, Promotion, Role
+from loupe.schemas.records import Image, Rejection, Shard
 
 VERSION = "1"
 _DIGITS = 64

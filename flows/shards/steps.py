@@ -11,20 +11,20 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from db.calls import NewCall
-from db.entities import LIVE, NewEntity, StoredEntity, WorkResult, children_of, pages
-from db.withdrawal_graph import own_digests
-from db.withdrawals import refused_files
-from db.work import Pending, configurations_of
-from flows.engine.contamination import Fingerprints
-from flows.engine.context import RunContext, sync_active
-from flows.engine.embedding import build_embedder, pinned, read_ahead, stored_image
-from flows.engine.importing import open_source
-from flows.engine.model_step import DatasetModel, require_answers, step_results
-from flows.engine.programs import BlobProgram
-from flows.engine.report import StageReport
-from flows.engine.runner import Stage, run_stage, run_stream, store_settings
-from flows.shards.files import (
+from loupe.db.calls import NewCall
+from loupe.db.entities import LIVE, NewEntity, StoredEntity, WorkResult, children_of, pages
+from loupe.db.withdrawal_graph import own_digests
+from loupe.db.withdrawals import refused_files
+from loupe.db.work import Pending, configurations_of
+from loupe.flows.engine.contamination import Fingerprints
+from loupe.flows.engine.context import RunContext, sync_active
+from loupe.flows.engine.embedding import build_embedder, pinned, read_ahead, stored_image
+from loupe.flows.engine.importing import open_source
+from loupe.flows.engine.model_step import DatasetModel, require_answers, step_results
+from loupe.flows.engine.programs import BlobProgram
+from loupe.flows.engine.report import StageReport
+from loupe.flows.engine.runner import Stage, run_stage, run_stream, store_settings
+from loupe.flows.shards.files import (
     DUPLICATES,
     IMPORT,
     IMPORT_STAGE,
@@ -41,30 +41,30 @@ from flows.shards.files import (
     restore_shard,
     store_shard,
 )
-from flows.ufine3c.faithfulness import VERSION as CHECK_VERSION
-from flows.ufine3c.faithfulness import RewriteChecks
-from flows.ufine3c.rewriting import VERSION as REWRITE_VERSION
-from flows.ufine3c.rewriting import prompt_of, rewrite_step
-from models.embedding import ImageTextEmbedder
-from models.registry import OnDemandChatModel
-from retrieval.similarity.distances import rows_on_disk
-from retrieval.similarity.near_duplicates import (
+from loupe.flows.ufine3c.faithfulness import VERSION as CHECK_VERSION
+from loupe.flows.ufine3c.faithfulness import RewriteChecks
+from loupe.flows.ufine3c.rewriting import VERSION as REWRITE_VERSION
+from loupe.flows.ufine3c.rewriting import prompt_of, rewrite_step
+from loupe.models.embedding import ImageTextEmbedder
+from loupe.models.registry import OnDemandChatModel
+from loupe.retrieval.similarity.distances import rows_on_disk
+from loupe.retrieval.similarity.near_duplicates import (
     FINGERPRINTS_VERSION,
     collect,
     near_duplicates_among,
 )
-from schemas.base import canonical_json, digest_of
-from schemas.build import SourceSpec
-from schemas.chat import ChatAnswer, ChatOutcome, ChatRequest
-from schemas.embedding import (
+from loupe.schemas.base import canonical_json, digest_of
+from loupe.schemas.build import SourceSpec
+from loupe.schemas.chat import ChatAnswer, ChatOutcome, ChatRequest
+from loupe.schemas.embedding import (
     BuiltinEmbedder,
     BuiltinStillsEmbedder,
     EmbeddingModelSpec,
     PlainModelSpec,
 )
-from schemas.errors import ConfigurationError, UsageError
-from schemas.processes import usual_workers
-from schemas.profile import (
+from loupe.schemas.errors import ConfigurationError, UsageError
+from loupe.schemas.processes import usual_workers
+from loupe.schemas.profile import (
     BuiltinRewriter,
     ChatModelSpec,
     FaithfulnessSettings,
@@ -73,15 +73,15 @@ from schemas.profile import (
     RewriteSettings,
     VllmChat,
 )
-from schemas.provenance import Role
-from schemas.records import Caption, Image, Rejection, Shard
-from schemas.similarity import (
+from loupe.schemas.provenance import Role
+from loupe.schemas.records import Caption, Image, Rejection, Shard
+from loupe.schemas.similarity import (
     FINGERPRINT,
     ImageFingerprint,
     NearDuplicateReport,
     NearDuplicateSettings,
 )
-from sources.records import Row
+from loupe.sources.records import Row
 
 VERSION = "1"
 _SECONDS = 6 * 3600.0  # CPU time a shard
@@ -95,7 +95,7 @@ def import_shards(context: RunContext, spec: SourceSpec, size: int = RECORDS) ->
     Files of shards that are missing or damaged are written again.
 
     Raises:
-        FormatError, ConfigurationError: see `flows.engine.importing.open_source`.
+        FormatError, ConfigurationError: see `loupe.flows.engine.importing.open_source`.
     """
     source = open_source(context, spec)
     stage = Stage(

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import product
 
-from flows.ufine3c.stray_words import (
+from loupe.flows.ufine3c.stray_words import (
     LEXICON,
     added,
     contradicted,
@@ -18,9 +18,9 @@ from flows.ufine3c.stray_words import (
     says_otherwise,
     word_fact,
 )
-from models.builtin.person.description import Description, Thing
-from models.builtin.person.lexicon import INSIDE, Mention, Tag
-from schemas.faithfulness import Attribute, Fact, Finding
+from loupe.models.builtin.person.description import Description, Thing
+from loupe.models.builtin.person.lexicon import INSIDE, Mention, Tag
+from loupe.schemas.faithfulness import Attribute, Fact, Finding
 
 __all__ = ["find_differences"]
 

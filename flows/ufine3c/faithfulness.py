@@ -9,12 +9,12 @@ from typing import NamedTuple
 
 from rapidfuzz import fuzz
 
-from checks.defects import text_defect
-from checks.form import Form
-from checks.language import ENGLISH
-from checks.support import length_share, unsupported_parts
-from db.decisions import decided_by_people
-from db.entities import (
+from loupe.checks.defects import text_defect
+from loupe.checks.form import Form
+from loupe.checks.language import ENGLISH
+from loupe.checks.support import length_share, unsupported_parts
+from loupe.db.decisions import decided_by_people
+from loupe.db.entities import (
     LIVE,
     NewDecision,
     StoredEntity,
@@ -24,22 +24,22 @@ from db.entities import (
     find_in_groups,
     new_entity,
 )
-from db.store import Store
-from db.work import Pending
-from flows.answers import UnusableAnswerError, language_of, read_text
-from flows.engine.context import RunContext
-from flows.engine.programs import Program
-from flows.engine.report import StageReport
-from flows.engine.runner import Stage, run_stage
-from flows.engine.software import software
-from flows.ufine3c.description_differences import find_differences
-from models.builtin.person.description import Description
-from models.builtin.person.lexicon import Tag, load_lexicon
-from models.builtin.person.parser import parse_description
-from schemas.faithfulness import FaithfulnessReport, Finding, RewritePair
-from schemas.profile import FaithfulnessSettings
-from schemas.provenance import Role
-from schemas.records import Caption, Rejection, Rewrite
+from loupe.db.store import Store
+from loupe.db.work import Pending
+from loupe.flows.answers import UnusableAnswerError, language_of, read_text
+from loupe.flows.engine.context import RunContext
+from loupe.flows.engine.programs import Program
+from loupe.flows.engine.report import StageReport
+from loupe.flows.engine.runner import Stage, run_stage
+from loupe.flows.engine.software import software
+from loupe.flows.ufine3c.description_differences import find_differences
+from loupe.models.builtin.person.description import Description
+from loupe.models.builtin.person.lexicon import Tag, load_lexicon
+from loupe.models.builtin.person.parser import parse_description
+from loupe.schemas.faithfulness import FaithfulnessReport, Finding, RewritePair
+from loupe.schemas.profile import FaithfulnessSettings
+from loupe.schemas.provenance import Role
+from loupe.schemas.records import Caption, Rejection, Rewrite
 
 _WORD = re.compile(r"[^\W\d_]+")
 _KEPT_TEXTS = 1024  # a text is compared with several rewrites of its image

@@ -1,8 +1,8 @@
 """The Prefect flow `build-ufine3c`."""
 
-from flows.engine.prefect import build_flow
-from flows.ufine3c.pipeline import ufine3c_pipeline
-from flows.withdrawal.execution import resume_reopened
+from loupe.flows.engine.prefect import build_flow
+from loupe.flows.ufine3c.pipeline import ufine3c_pipeline
+from loupe.flows.withdrawal.execution import resume_reopened
 
 build_ufine3c = build_flow(
     "build-ufine3c",

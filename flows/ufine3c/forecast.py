@@ -3,19 +3,19 @@
 from itertools import islice
 from typing import NamedTuple
 
-from db.calls import cost_rows
-from db.entities import find
-from db.store import Store
-from db.work import count_pending, register_plan
-from flows.engine.model_step import model_settings
-from flows.ufine3c.judging import STAGE as JUDGE
-from flows.ufine3c.judging import pending_judgements
-from flows.ufine3c.rewriting import STAGE as REWRITE
-from flows.ufine3c.rewriting import VERSION, pending_captions, prompt_of
-from prompts.loader import Prompt, load_prompt
-from schemas.build import UFine3CBuild
-from schemas.profile import BuiltinRewriter, ChatModelSpec, ImportedRewrites, Profile
-from schemas.records import Caption
+from loupe.db.calls import cost_rows
+from loupe.db.entities import find
+from loupe.db.store import Store
+from loupe.db.work import count_pending, register_plan
+from loupe.flows.engine.model_step import model_settings
+from loupe.flows.ufine3c.judging import STAGE as JUDGE
+from loupe.flows.ufine3c.judging import pending_judgements
+from loupe.flows.ufine3c.rewriting import STAGE as REWRITE
+from loupe.flows.ufine3c.rewriting import VERSION, pending_captions, prompt_of
+from loupe.prompts.loader import Prompt, load_prompt
+from loupe.schemas.build import UFine3CBuild
+from loupe.schemas.profile import BuiltinRewriter, ChatModelSpec, ImportedRewrites, Profile
+from loupe.schemas.records import Caption
 
 _CHARACTERS_PER_TOKEN = 4.0  # English text, the usual estimate
 _SAMPLED_CAPTIONS = 200

@@ -3,11 +3,11 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from checks.form import SIGNS
-from db.entities import StoredEntity, WorkResult, fetch_parents, new_entity
-from db.store import Store
-from db.work import Pending, count_pending, register_plan
-from flows.answers import (
+from loupe.checks.form import SIGNS
+from loupe.db.entities import StoredEntity, WorkResult, fetch_parents, new_entity
+from loupe.db.store import Store
+from loupe.db.work import Pending, count_pending, register_plan
+from loupe.flows.answers import (
     UnusableAnswerError,
     check_fields,
     object_schema,
@@ -15,15 +15,22 @@ from flows.answers import (
     read_text,
     text_schema,
 )
-from flows.engine.context import RunContext
-from flows.engine.model_step import Ask, DatasetModel, LLMStep, Parsed, model_settings, run_llm_step
-from flows.engine.report import StageReport
-from prompts.loader import Prompt, load_prompt
-from schemas.chat import ChatAnswer, ChatRequest
-from schemas.profile import JudgeSettings
-from schemas.provenance import Role
-from schemas.quality import CaptionCheck
-from schemas.records import Caption, Rejection, Rewrite
+from loupe.flows.engine.context import RunContext
+from loupe.flows.engine.model_step import (
+    Ask,
+    DatasetModel,
+    LLMStep,
+    Parsed,
+    model_settings,
+    run_llm_step,
+)
+from loupe.flows.engine.report import StageReport
+from loupe.prompts.loader import Prompt, load_prompt
+from loupe.schemas.chat import ChatAnswer, ChatRequest
+from loupe.schemas.profile import JudgeSettings
+from loupe.schemas.provenance import Role
+from loupe.schemas.quality import CaptionCheck
+from loupe.schemas.records import Caption, Rejection, Rewrite
 
 STAGE = "judge_rewrite"
 VERSION = "2"

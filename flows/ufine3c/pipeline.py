@@ -2,20 +2,20 @@
 
 from functools import partial
 
-from db.entities import LIVE, count_entities
-from flows.engine.build_files import demonstration_build
-from flows.engine.context import PipelineRun
-from flows.engine.importing import import_source
-from flows.engine.pipeline import Gate, PipelineSpec, Release, Step
-from flows.engine.sampling import SampleSettings, draw_sample
-from flows.shards.promotion import promote_drawn
-from flows.ufine3c.faithfulness import check_rewrites
-from flows.ufine3c.forecast import forecast
-from flows.ufine3c.judging import judge_rewrites
-from flows.ufine3c.rewriting import rewrite_captions
-from flows.ufine3c.source_captions import check_source_captions
-from schemas.build import UFine3CBuild
-from schemas.records import Shard
+from loupe.db.entities import LIVE, count_entities
+from loupe.flows.engine.build_files import demonstration_build
+from loupe.flows.engine.context import PipelineRun
+from loupe.flows.engine.importing import import_source
+from loupe.flows.engine.pipeline import Gate, PipelineSpec, Release, Step
+from loupe.flows.engine.sampling import SampleSettings, draw_sample
+from loupe.flows.shards.promotion import promote_drawn
+from loupe.flows.ufine3c.faithfulness import check_rewrites
+from loupe.flows.ufine3c.forecast import forecast
+from loupe.flows.ufine3c.judging import judge_rewrites
+from loupe.flows.ufine3c.rewriting import rewrite_captions
+from loupe.flows.ufine3c.source_captions import check_source_captions
+from loupe.schemas.build import UFine3CBuild
+from loupe.schemas.records import Shard
 
 UFine3CRun = PipelineRun[UFine3CBuild]
 

@@ -1,17 +1,24 @@
 """Rewrite descriptions with the models of the profile: request, parsing, and step."""
 
-from checks.form import Form
-from db.entities import StoredEntity, WorkResult, new_entity
-from db.work import Pending
-from flows.answers import language_of, object_schema, read_only_text, text_schema
-from flows.engine.context import RunContext
-from flows.engine.model_step import Ask, DatasetModel, LLMStep, Parsed, model_settings, run_llm_step
-from flows.engine.report import StageReport
-from prompts.loader import Prompt, load_prompt
-from schemas.chat import ChatAnswer, ChatRequest
-from schemas.profile import ChatModelSpec, ImportedRewrites, RewriteSettings
-from schemas.provenance import Role
-from schemas.records import Caption, Rejection, Rewrite
+from loupe.checks.form import Form
+from loupe.db.entities import StoredEntity, WorkResult, new_entity
+from loupe.db.work import Pending
+from loupe.flows.answers import language_of, object_schema, read_only_text, text_schema
+from loupe.flows.engine.context import RunContext
+from loupe.flows.engine.model_step import (
+    Ask,
+    DatasetModel,
+    LLMStep,
+    Parsed,
+    model_settings,
+    run_llm_step,
+)
+from loupe.flows.engine.report import StageReport
+from loupe.prompts.loader import Prompt, load_prompt
+from loupe.schemas.chat import ChatAnswer, ChatRequest
+from loupe.schemas.profile import ChatModelSpec, ImportedRewrites, RewriteSettings
+from loupe.schemas.provenance import Role
+from loupe.schemas.records import Caption, Rejection, Rewrite
 
 STAGE = "rewrite_description"
 FIELD = "rewrite"

@@ -5,9 +5,9 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import chain
 
-from annotate.queues import flag_reasons
-from checks.form import CAPTION, Defect, form_defect, words_of
-from db.entities import (
+from loupe.annotate.queues import flag_reasons
+from loupe.checks.form import CAPTION, Defect, form_defect, words_of
+from loupe.db.entities import (
     LIVE,
     NewEntity,
     StoredEntity,
@@ -15,15 +15,15 @@ from db.entities import (
     find,
     new_entity,
 )
-from db.store import Store
-from db.work import Pending
-from flows.engine.context import RunContext
-from flows.engine.report import StageReport
-from flows.engine.runner import Stage, run_each, run_stage
-from schemas.base import digest_of, sha256_of
-from schemas.provenance import Role
-from schemas.quality import SHARED_CAPTION, CaptionCheck
-from schemas.records import Caption, Image
+from loupe.db.store import Store
+from loupe.db.work import Pending
+from loupe.flows.engine.context import RunContext
+from loupe.flows.engine.report import StageReport
+from loupe.flows.engine.runner import Stage, run_each, run_stage
+from loupe.schemas.base import digest_of, sha256_of
+from loupe.schemas.provenance import Role
+from loupe.schemas.quality import SHARED_CAPTION, CaptionCheck
+from loupe.schemas.records import Caption, Image
 
 VERSION = "1"
 STAGE = "check_source_captions"

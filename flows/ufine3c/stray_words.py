@@ -6,9 +6,9 @@ from collections.abc import Collection, Iterator, Sequence
 from functools import lru_cache, partial
 from itertools import chain, islice, pairwise
 
-from models.builtin.person.description import Description, Place
-from models.builtin.person.lexicon import INSIDE, KEPT_WORDS, Mention, Tag, load_lexicon
-from schemas.faithfulness import Attribute, Fact, Finding, Span
+from loupe.models.builtin.person.description import Description, Place
+from loupe.models.builtin.person.lexicon import INSIDE, KEPT_WORDS, Mention, Tag, load_lexicon
+from loupe.schemas.faithfulness import Attribute, Fact, Finding, Span
 
 LEXICON = load_lexicon()
 has_colour = partial(LEXICON.has_near, "colours")

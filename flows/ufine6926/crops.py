@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from models.tracking.association import TrackedPerson, packed
-from models.tracking.detector import Frame, Pixels
-from schemas.base import Record, Sha256, sha256_of
-from schemas.errors import LoupeError
-from schemas.records import Picture
-from schemas.video import Body, CropMeasures, Observation, Track
+from loupe.models.tracking.association import TrackedPerson, packed
+from loupe.models.tracking.detector import Frame, Pixels
+from loupe.schemas.base import Record, Sha256, sha256_of
+from loupe.schemas.errors import LoupeError
+from loupe.schemas.records import Picture
+from loupe.schemas.video import Body, CropMeasures, Observation, Track
 
 MARGIN = 0.03
 """Margin around a person, as a share of the box's width and height.

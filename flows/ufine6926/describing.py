@@ -3,20 +3,28 @@
 from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
-from annotate.queues import Queue, apply_policy
-from db.decisions import decide
-from db.entities import LIVE, NewDecision, StoredEntity, WorkResult, children_of, find, parents_of
-from db.store import Store
-from db.work import Pending
-from flows.answers import read_only_text
-from flows.engine.context import RunContext, sync_active
-from flows.engine.model_step import Ask, DatasetModel, LLMStep, Parsed, run_llm_step
-from flows.engine.report import StageReport
-from prompts.loader import load_prompt
-from schemas.chat import ChatAnswer
-from schemas.profile import DescribeSettings
-from schemas.provenance import Role, State
-from schemas.records import Caption, Image, Rejection
+from loupe.annotate.queues import Queue, apply_policy
+from loupe.db.decisions import decide
+from loupe.db.entities import (
+    LIVE,
+    NewDecision,
+    StoredEntity,
+    WorkResult,
+    children_of,
+    find,
+    parents_of,
+)
+from loupe.db.store import Store
+from loupe.db.work import Pending
+from loupe.flows.answers import read_only_text
+from loupe.flows.engine.context import RunContext, sync_active
+from loupe.flows.engine.model_step import Ask, DatasetModel, LLMStep, Parsed, run_llm_step
+from loupe.flows.engine.report import StageReport
+from loupe.prompts.loader import load_prompt
+from loupe.schemas.chat import ChatAnswer
+from loupe.schemas.profile import DescribeSettings
+from loupe.schemas.provenance import Role, State
+from loupe.schemas.records import Caption, Image, Rejection
 
 STAGE = "describe_person"
 VERSION = "2"
@@ -32,7 +40,7 @@ def offer_drafts(
 ) -> list[StageReport]:
     """Draft descriptions with the profile's first model for the annotators, if `wanted`.
 
-    Call it before images are sent to the annotation backend; `annotate.push` decides which
+    Call it before images are sent to the annotation backend; `loupe.annotate.push` decides which
     annotators start from a draft. If drafts are not wanted, those still waiting become inactive.
 
     Raises:

@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from db.blobs import BlobStore
-from db.entities import LIVE, find, pages
-from db.store import Store
-from db.withdrawals import withdrawn_digests
-from flows.engine.pages import Histogram, flow_pages, histogram, thumbnail_uri
-from flows.ufine6926.noise_filter import (
+from loupe.db.blobs import BlobStore
+from loupe.db.entities import LIVE, find, pages
+from loupe.db.store import Store
+from loupe.db.withdrawals import withdrawn_digests
+from loupe.flows.engine.pages import Histogram, flow_pages, histogram, thumbnail_uri
+from loupe.flows.ufine6926.noise_filter import (
     FilteredTrack,
     Judgement,
     Thresholds,
@@ -25,10 +25,10 @@ from flows.ufine6926.noise_filter import (
     report_rank,
     thresholds_of,
 )
-from flows.ufine6926.noise_rules import RULE_NAMES, RULES, Measurement, Outcome, Rule
-from schemas.errors import UsageError
-from schemas.records import Picture
-from schemas.video import FilterReport, Observation, Track
+from loupe.flows.ufine6926.noise_rules import RULE_NAMES, RULES, Measurement, Outcome, Rule
+from loupe.schemas.errors import UsageError
+from loupe.schemas.records import Picture
+from loupe.schemas.video import FilterReport, Observation, Track
 
 # Why the noise filter kept or dropped each frame of a track, as data and as an HTML page.
 

@@ -1,8 +1,8 @@
 """The Prefect flow `build-ufine6926`."""
 
-from flows.engine.prefect import build_flow
-from flows.ufine6926.pipeline import ufine6926_pipeline
-from flows.withdrawal.execution import resume_reopened
+from loupe.flows.engine.prefect import build_flow
+from loupe.flows.ufine6926.pipeline import ufine6926_pipeline
+from loupe.flows.withdrawal.execution import resume_reopened
 
 build_ufine6926 = build_flow(
     "build-ufine6926",

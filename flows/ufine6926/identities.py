@@ -10,8 +10,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from db.annotations import decided_by_answers, successors_of
-from db.entities import (
+from loupe.db.annotations import decided_by_answers, successors_of
+from loupe.db.entities import (
     LIVE,
     NewEntity,
     StoredEntity,
@@ -21,20 +21,20 @@ from db.entities import (
     new_entity,
     parents_of,
 )
-from db.store import Store
-from db.withdrawals import withdrawn_digests
-from flows.engine.context import RunContext, sync_active
-from flows.engine.importing import WITHDRAWN
-from flows.engine.report import StageReport
-from flows.engine.runner import Stage, run_each
-from models.tracking.association import unpacked
-from retrieval.similarity.distances import ComparedImage, near_duplicates, perceptual_hash
-from schemas.base import Split, canonical_json, digest_of
-from schemas.proposals import Tracklet, TrackletFrame
-from schemas.provenance import Role
-from schemas.records import Image, Rejection
-from schemas.similarity import LeakLimits, SplitSettings
-from schemas.video import Track, Video
+from loupe.db.store import Store
+from loupe.db.withdrawals import withdrawn_digests
+from loupe.flows.engine.context import RunContext, sync_active
+from loupe.flows.engine.importing import WITHDRAWN
+from loupe.flows.engine.report import StageReport
+from loupe.flows.engine.runner import Stage, run_each
+from loupe.models.tracking.association import unpacked
+from loupe.retrieval.similarity.distances import ComparedImage, near_duplicates, perceptual_hash
+from loupe.schemas.base import Split, canonical_json, digest_of
+from loupe.schemas.proposals import Tracklet, TrackletFrame
+from loupe.schemas.provenance import Role
+from loupe.schemas.records import Image, Rejection
+from loupe.schemas.similarity import LeakLimits, SplitSettings
+from loupe.schemas.video import Track, Video
 
 # Decides which accepted tracklets are one person, from all decisions of annotators together.
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
-from db.entities import (
+from loupe.db.entities import (
     LIVE,
     SHORTEST_PREFIX,
     AgentRef,
@@ -25,15 +25,15 @@ from db.entities import (
     new_entity,
     parents_of,
 )
-from db.lineage import find_entity_id, trace
-from db.store import Store
-from db.withdrawals import withdrawn_digests
-from db.work import Pending
-from flows.engine.context import RunContext
-from flows.engine.report import Deferred, StageReport, StageResult
-from flows.engine.runner import Stage, run_each, run_stage, store_settings
-from flows.ufine6926.crops import with_bodies
-from flows.ufine6926.noise_rules import (
+from loupe.db.lineage import find_entity_id, trace
+from loupe.db.store import Store
+from loupe.db.withdrawals import withdrawn_digests
+from loupe.db.work import Pending
+from loupe.flows.engine.context import RunContext
+from loupe.flows.engine.report import Deferred, StageReport, StageResult
+from loupe.flows.engine.runner import Stage, run_each, run_stage, store_settings
+from loupe.flows.ufine6926.crops import with_bodies
+from loupe.flows.ufine6926.noise_rules import (
     SWITCH,
     TOO_FEW,
     Measurement,
@@ -46,15 +46,15 @@ from flows.ufine6926.noise_rules import (
     judge_switches,
     rounded,
 )
-from flows.ufine6926.tracking import PoseModelMaker, StagePlan, TrackingPlan, body_measurer
-from models.registry import build_pose_model
-from schemas.build import VideoSourceSpec
-from schemas.errors import UsageError
-from schemas.proposals import OtherTracklet, Tracklet, TrackletFrame
-from schemas.provenance import Role
-from schemas.records import Image, Rejection
-from schemas.tracking import FilterSettings
-from schemas.video import (
+from loupe.flows.ufine6926.tracking import PoseModelMaker, StagePlan, TrackingPlan, body_measurer
+from loupe.models.registry import build_pose_model
+from loupe.schemas.build import VideoSourceSpec
+from loupe.schemas.errors import UsageError
+from loupe.schemas.proposals import OtherTracklet, Tracklet, TrackletFrame
+from loupe.schemas.provenance import Role
+from loupe.schemas.records import Image, Rejection
+from loupe.schemas.tracking import FilterSettings
+from loupe.schemas.video import (
     Body,
     FilterReport,
     Finding,
@@ -559,7 +559,7 @@ def thresholds_of(store: Store, report: StoredEntity | None, profile: str) -> Th
 
     If several led to the same report, the current ones are returned.
     """
-    from models.profiles.loader import load_profile
+    from loupe.models.profiles.loader import load_profile
 
     if report is not None:
         current = _current_settings(store, report.dataset)

@@ -11,10 +11,10 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from flows.ufine6926.crops import hash_distance, quality
-from models.tracking.association import unpacked
-from schemas.tracking import FilterSettings
-from schemas.video import Finding, Observation, Track
+from loupe.flows.ufine6926.crops import hash_distance, quality
+from loupe.models.tracking.association import unpacked
+from loupe.schemas.tracking import FilterSettings
+from loupe.schemas.video import Finding, Observation, Track
 
 Outcome = Literal["passed", "suspected", "dropped"]
 Sign = Literal["≥", "≤", ">"]
@@ -124,7 +124,7 @@ class Rule(NamedTuple):
         return Measurement(self.name, self.setting, frame, value, threshold, outcome, beside)
 
 
-_FILE = resources.files("flows.ufine6926").joinpath("noise_rules.toml")
+_FILE = resources.files("loupe.flows.ufine6926").joinpath("noise_rules.toml")
 RULES = tuple(Rule(**one) for one in tomllib.loads(_FILE.read_text("utf-8"))["rules"])
 """All rules, in the order in which they are applied and reported."""
 IMAGE_RULES = tuple(rule for rule in RULES if rule.field)

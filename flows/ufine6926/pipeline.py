@@ -5,32 +5,32 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
 
-from db.entities import LIVE, count_entities
-from flows.engine.build_files import demonstration_build
-from flows.engine.context import PipelineRun, always
-from flows.engine.pipeline import SPLIT, Gate, PipelineSpec, Release, Step
-from flows.ufine6926.describing import draft_descriptions, offer_drafts
-from flows.ufine6926.identities import form_identities
-from flows.ufine6926.noise_filter import (
+from loupe.db.entities import LIVE, count_entities
+from loupe.flows.engine.build_files import demonstration_build
+from loupe.flows.engine.context import PipelineRun, always
+from loupe.flows.engine.pipeline import SPLIT, Gate, PipelineSpec, Release, Step
+from loupe.flows.ufine6926.describing import draft_descriptions, offer_drafts
+from loupe.flows.ufine6926.identities import form_identities
+from loupe.flows.ufine6926.noise_filter import (
     FilterPlan,
     filter_tracks,
     plan_filter,
     propose,
     proposed_tracklets,
 )
-from flows.ufine6926.tracking import DetectorMaker, TrackingPlan, plan_tracking, track_videos
-from flows.ufine6926.video_import import import_videos, take_videos
-from models.registry import build_detector
-from release.model_use import is_drawn
-from schemas.build import UFine6926Build
-from schemas.errors import ConfigurationError
-from schemas.profile import BuiltinDescriber, Profile
-from schemas.proposals import Tracklet
-from schemas.records import Image
-from schemas.similarity import SplitSettings
-from schemas.tracking import BuiltinDetector, FilterSettings, TrackingSettings
-from schemas.video import Video
-from services.diagnosis import Finding, ModelSpec, lacking
+from loupe.flows.ufine6926.tracking import DetectorMaker, TrackingPlan, plan_tracking, track_videos
+from loupe.flows.ufine6926.video_import import import_videos, take_videos
+from loupe.models.registry import build_detector
+from loupe.release.model_use import is_drawn
+from loupe.schemas.build import UFine6926Build
+from loupe.schemas.errors import ConfigurationError
+from loupe.schemas.profile import BuiltinDescriber, Profile
+from loupe.schemas.proposals import Tracklet
+from loupe.schemas.records import Image
+from loupe.schemas.similarity import SplitSettings
+from loupe.schemas.tracking import BuiltinDetector, FilterSettings, TrackingSettings
+from loupe.schemas.video import Video
+from loupe.services.diagnosis import Finding, ModelSpec, lacking
 
 
 @dataclass
@@ -117,7 +117,7 @@ def _checks(build: UFine6926Build, profile: Profile) -> Iterator[Finding]:
 
 def _is_one_video(build: UFine6926Build) -> bool:
     """Tell whether all sources name one video, as far as that is known without a network."""
-    from sources.video.finding import FoundVideo, find_videos
+    from loupe.sources.video.finding import FoundVideo, find_videos
 
     addresses = [address for source in build.sources for address in source.videos]
     if any("://" in address for address in addresses):

@@ -15,8 +15,8 @@ import numpy as np
 from PIL import Image
 from pydantic import ValidationError
 
-from db.entities import AgentRef, NewEntity, StoredEntity, WorkResult, new_entity
-from db.work import (
+from loupe.db.entities import AgentRef, NewEntity, StoredEntity, WorkResult, new_entity
+from loupe.db.work import (
     Pending,
     StoredCheckpoint,
     drop_finished_checkpoints,
@@ -24,12 +24,12 @@ from db.work import (
     register_plan,
     save_checkpoint,
 )
-from flows.engine.context import RunContext
-from flows.engine.report import Deferred, StageReport, StageResult, duration, per_second
-from flows.engine.runner import Stage, run_stage, store_settings
-from flows.ufine6926.crops import ObservationPool, PoolState, Put, TrackOrigin, with_bodies
-from models.registry import build_detector, build_pose_model, pinned_detector, runs_on_gpu
-from models.tracking.association import (
+from loupe.flows.engine.context import RunContext
+from loupe.flows.engine.report import Deferred, StageReport, StageResult, duration, per_second
+from loupe.flows.engine.runner import Stage, run_stage, store_settings
+from loupe.flows.ufine6926.crops import ObservationPool, PoolState, Put, TrackOrigin, with_bodies
+from loupe.models.registry import build_detector, build_pose_model, pinned_detector, runs_on_gpu
+from loupe.models.tracking.association import (
     Boxes,
     PersonTracker,
     TrackedFrame,
@@ -38,18 +38,18 @@ from models.tracking.association import (
     from_bytes,
     overlaps,
 )
-from models.tracking.detector import Frame, PersonDetector, PoseModel
-from schemas import tracking
-from schemas.base import Record, digest_of
-from schemas.build import VideoSourceSpec
-from schemas.decoders import as_rgb
-from schemas.errors import IntegrityError
-from schemas.provenance import Role
-from schemas.records import Picture
-from schemas.tracking import DetectorSpec, TrackingSettings
-from schemas.video import Body, Track, TrackedVideo, Video
-from sources.video.finding import FoundVideo, find_all_videos, video_digest
-from sources.video.reader import VideoProblem, VideoRefusedError, open_video
+from loupe.models.tracking.detector import Frame, PersonDetector, PoseModel
+from loupe.schemas import tracking
+from loupe.schemas.base import Record, digest_of
+from loupe.schemas.build import VideoSourceSpec
+from loupe.schemas.decoders import as_rgb
+from loupe.schemas.errors import IntegrityError
+from loupe.schemas.provenance import Role
+from loupe.schemas.records import Picture
+from loupe.schemas.tracking import DetectorSpec, TrackingSettings
+from loupe.schemas.video import Body, Track, TrackedVideo, Video
+from loupe.sources.video.finding import FoundVideo, find_all_videos, video_digest
+from loupe.sources.video.reader import VideoProblem, VideoRefusedError, open_video
 
 # Measures the crops of tracks with a pose model.
 

@@ -2,18 +2,18 @@
 
 from collections.abc import Iterator, Sequence
 
-from db.entities import NewEntity, StoredEntity, WorkResult, find, find_children, new_entity
-from flows.engine.context import RunContext
-from flows.engine.importing import Tombstones, register_source
-from flows.engine.report import Deferred, StageReport, StageResult
-from flows.engine.runner import Stage, run_each, run_stream
-from schemas.base import digest_of, sha256_of
-from schemas.build import VideoSourceSpec
-from schemas.provenance import Role
-from schemas.records import Source
-from schemas.video import Video
-from sources.video.finding import FoundVideo, find_all_videos, inspect_video, unknown_rate
-from sources.video.reader import (
+from loupe.db.entities import NewEntity, StoredEntity, WorkResult, find, find_children, new_entity
+from loupe.flows.engine.context import RunContext
+from loupe.flows.engine.importing import Tombstones, register_source
+from loupe.flows.engine.report import Deferred, StageReport, StageResult
+from loupe.flows.engine.runner import Stage, run_each, run_stream
+from loupe.schemas.base import digest_of, sha256_of
+from loupe.schemas.build import VideoSourceSpec
+from loupe.schemas.provenance import Role
+from loupe.schemas.records import Source
+from loupe.schemas.video import Video
+from loupe.sources.video.finding import FoundVideo, find_all_videos, inspect_video, unknown_rate
+from loupe.sources.video.reader import (
     VideoProblem,
     VideoRefusedError,
     files_of,

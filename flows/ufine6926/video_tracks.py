@@ -12,28 +12,28 @@ from typing import Any
 
 import numpy as np
 
-from flows.engine.report import Progress, StageReport
-from flows.ufine6926.crops import TrackOrigin
-from flows.ufine6926.noise_filter import filter_track
-from flows.ufine6926.tracking import DetectorMaker, PeopleFollower, body_measurer
-from models.registry import build_detector
-from models.tracking.association import Association, PersonTracker
-from models.tracking.detector import Detections
-from schemas.base import sha256_of
-from schemas.errors import UsageError
-from schemas.profile import Profile
-from schemas.tracking import AssociationSettings
-from schemas.video import Finding, Observation, Track
-from schemas.wording import storable
-from sources.motchallenge import BadLine, Boxes, Result, read_boxes, write_results
-from sources.video.finding import (
+from loupe.flows.engine.report import Progress, StageReport
+from loupe.flows.ufine6926.crops import TrackOrigin
+from loupe.flows.ufine6926.noise_filter import filter_track
+from loupe.flows.ufine6926.tracking import DetectorMaker, PeopleFollower, body_measurer
+from loupe.models.registry import build_detector
+from loupe.models.tracking.association import Association, PersonTracker
+from loupe.models.tracking.detector import Detections
+from loupe.schemas.base import sha256_of
+from loupe.schemas.errors import UsageError
+from loupe.schemas.profile import Profile
+from loupe.schemas.tracking import AssociationSettings
+from loupe.schemas.video import Finding, Observation, Track
+from loupe.schemas.wording import storable
+from loupe.sources.motchallenge import BadLine, Boxes, Result, read_boxes, write_results
+from loupe.sources.video.finding import (
     FoundVideo,
     InspectedVideo,
     find_videos,
     inspect_video,
     unknown_rate,
 )
-from sources.video.reader import VideoProblem, VideoReader, open_video
+from loupe.sources.video.reader import VideoProblem, VideoReader, open_video
 
 # Tracking over detections from a file, without a video or detector.
 

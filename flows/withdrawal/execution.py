@@ -4,14 +4,14 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
-from annotate.backend import Desks
-from annotate.projects import erase
-from db.entities import datasets_of
-from db.evaluations import forget_examples
-from db.releases import list_releases
-from db.reviews import review_tasks
-from db.withdrawal_graph import needed_blobs
-from db.withdrawal_traces import (
+from loupe.annotate.backend import Desks
+from loupe.annotate.projects import erase
+from loupe.db.entities import datasets_of
+from loupe.db.evaluations import forget_examples
+from loupe.db.releases import list_releases
+from loupe.db.reviews import review_tasks
+from loupe.db.withdrawal_graph import needed_blobs
+from loupe.db.withdrawal_traces import (
     close_reviews,
     drop_checkpoints,
     erase_answers_of,
@@ -21,7 +21,7 @@ from db.withdrawal_traces import (
     return_answers,
     text_digests,
 )
-from db.withdrawals import (
+from loupe.db.withdrawals import (
     StoredWithdrawal,
     confirmed_details,
     counts_of,
@@ -33,19 +33,19 @@ from db.withdrawals import (
     steps_of,
     withdrawn_entities,
 )
-from flows.engine.context import RunContext
-from flows.engine.desks import open_desks
-from flows.engine.release_facts import release_facts
-from flows.engine.releasing import release_checks, release_signer
-from flows.shards.files import erase_withdrawn
-from flows.withdrawal.plan import ANNOTATOR, erase_pages, sweep
-from flows.withdrawal.releases import Patch, is_outside
-from release.build import build_release
-from release.files import remove_abandoned
-from release.notices import mark_release, record_notices
-from release.rebuild import rebuild_inputs
-from schemas.errors import LoupeError, UsageError
-from schemas.release import Manifest
+from loupe.flows.engine.context import RunContext
+from loupe.flows.engine.desks import open_desks
+from loupe.flows.engine.release_facts import release_facts
+from loupe.flows.engine.releasing import release_checks, release_signer
+from loupe.flows.shards.files import erase_withdrawn
+from loupe.flows.withdrawal.plan import ANNOTATOR, erase_pages, sweep
+from loupe.flows.withdrawal.releases import Patch, is_outside
+from loupe.release.build import build_release
+from loupe.release.files import remove_abandoned
+from loupe.release.notices import mark_release, record_notices
+from loupe.release.rebuild import rebuild_inputs
+from loupe.schemas.errors import LoupeError, UsageError
+from loupe.schemas.release import Manifest
 
 Details = Mapping[str, Any]
 OnStep = Callable[[str, Details], None]

@@ -10,12 +10,12 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection
 
-from db.entities import AgentRef, datasets_of, parents_of
-from db.evaluations import count_showing
-from db.releases import list_releases
-from db.reviews import review_tasks
-from db.store import Store
-from db.withdrawal_graph import (
+from loupe.db.entities import AgentRef, datasets_of, parents_of
+from loupe.db.evaluations import count_showing
+from loupe.db.releases import list_releases
+from loupe.db.reviews import review_tasks
+from loupe.db.store import Store
+from loupe.db.withdrawal_graph import (
     Blob,
     Closure,
     Named,
@@ -28,8 +28,8 @@ from db.withdrawal_graph import (
     needed_blobs,
     refused_digests,
 )
-from db.withdrawal_traces import judged_alone
-from db.withdrawals import (
+from loupe.db.withdrawal_traces import judged_alone
+from loupe.db.withdrawals import (
     StoredWithdrawal,
     WithdrawalRequest,
     earlier_of,
@@ -40,13 +40,13 @@ from db.withdrawals import (
     related_releases,
     withdrawn_entities,
 )
-from flows.withdrawal.releases import Affected, AffectedRelease, affected_releases, is_outside
-from release.files import leftovers_in
-from release.manifest import MANIFEST, manifest_in, read_values
-from release.notices import files_to_erase
-from release.notices_files import NOTICES
-from schemas.provenance import Role
-from schemas.withdrawal import ERASING, Ground, WithdrawalCount
+from loupe.flows.withdrawal.releases import Affected, AffectedRelease, affected_releases, is_outside
+from loupe.release.files import leftovers_in
+from loupe.release.manifest import MANIFEST, manifest_in, read_values
+from loupe.release.notices import files_to_erase
+from loupe.release.notices_files import NOTICES
+from loupe.schemas.provenance import Role
+from loupe.schemas.withdrawal import ERASING, Ground, WithdrawalCount
 
 PAGES = ("reports", "leaderboards")
 """The folders below the home that contain only pages.

@@ -9,31 +9,31 @@ from typing import Any, NamedTuple
 
 from pydantic import Field
 
-from db.lineage import Lineage
-from db.release_rows import snapshot
-from db.releases import StoredRelease, StoreVersion, find_release, list_releases
-from db.store import Store, is_there
-from db.withdrawal_graph import WithdrawalTarget
-from db.withdrawals import notices_of, releases_holding
-from models.profiles.settings import Settings
-from release.contents import Contents
-from release.manifest import MANIFEST, manifest_in
-from release.notices import (
+from loupe.db.lineage import Lineage
+from loupe.db.release_rows import snapshot
+from loupe.db.releases import StoredRelease, StoreVersion, find_release, list_releases
+from loupe.db.store import Store, is_there
+from loupe.db.withdrawal_graph import WithdrawalTarget
+from loupe.db.withdrawals import notices_of, releases_holding
+from loupe.models.profiles.settings import Settings
+from loupe.release.contents import Contents
+from loupe.release.manifest import MANIFEST, manifest_in
+from loupe.release.notices import (
     affected_rows,
     known_of,
     notices_of_home,
     withdrawn_sentence,
 )
-from release.notices_files import WITHDRAWN, followed, merged, superseding
-from release.row_files import ListedRelease
-from release.rows import image_path, number_in, text_entity_ids
-from release.scratch import Scratch
-from schemas.base import Count, HexSha256, Record, Version
-from schemas.errors import IntegrityError, UsageError
-from schemas.provenance import WITHHELD_WHOLE
-from schemas.release import Manifest
-from schemas.taxonomy import TIERS
-from schemas.withdrawal import Ground, WithdrawalNotice, WithdrawnRow, version_numbers
+from loupe.release.notices_files import WITHDRAWN, followed, merged, superseding
+from loupe.release.row_files import ListedRelease
+from loupe.release.rows import image_path, number_in, text_entity_ids
+from loupe.release.scratch import Scratch
+from loupe.schemas.base import Count, HexSha256, Record, Version
+from loupe.schemas.errors import IntegrityError, UsageError
+from loupe.schemas.provenance import WITHHELD_WHOLE
+from loupe.schemas.release import Manifest
+from loupe.schemas.taxonomy import TIERS
+from loupe.schemas.withdrawal import Ground, WithdrawalNotice, WithdrawnRow, version_numbers
 
 
 def without_withdrawn(
@@ -188,7 +188,7 @@ def is_file_of_row(name: str) -> bool:
 def image_in_release(store: Store, release: str, name: str) -> WithdrawalTarget:
     """Return the image of a row, named by its file, such as `images/12.jpg`, or by its number.
 
-    `release` is a folder or a name as in `db.releases.find_release`.
+    `release` is a folder or a name as in `loupe.db.releases.find_release`.
 
     Raises:
         UsageError: there is no such release or row.

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from models.adapter import Adapter
-from models.builtin.describer import (
+from loupe.models.adapter import Adapter
+from loupe.models.builtin.describer import (
     COLOURS,
     HEAD,
     LOWER,
@@ -22,10 +22,10 @@ from models.builtin.describer import (
     lab_of,
     person_colours,
 )
-from models.builtin.person.description import Description, Role, Thing
-from models.builtin.person.lexicon import load_lexicon
-from models.builtin.person.parser import parse_description
-from models.builtin.stills.scene import (
+from loupe.models.builtin.person.description import Description, Role, Thing
+from loupe.models.builtin.person.lexicon import load_lexicon
+from loupe.models.builtin.person.parser import parse_description
+from loupe.models.builtin.stills.scene import (
     ACTIONS,
     GARMENTS,
     KINDS,
@@ -36,13 +36,13 @@ from models.builtin.stills.scene import (
     WORDS,
     read_scene,
 )
-from models.builtin.stills.scene import COLOURS as STILL_COLOURS
-from models.builtin.stills.text import Content, Statement, content_of, read_text, statements
-from models.embedding import Vectors
-from schemas.decoders import plain_picture
-from schemas.embedding import BuiltinEmbedder, BuiltinStillsEmbedder
-from schemas.faithfulness import Attribute
-from schemas.validation import packaged_toml
+from loupe.models.builtin.stills.scene import COLOURS as STILL_COLOURS
+from loupe.models.builtin.stills.text import Content, Statement, content_of, read_text, statements
+from loupe.models.embedding import Vectors
+from loupe.schemas.decoders import plain_picture
+from loupe.schemas.embedding import BuiltinEmbedder, BuiltinStillsEmbedder
+from loupe.schemas.faithfulness import Attribute
+from loupe.schemas.validation import packaged_toml
 
 # Colours as vectors of their similarity to each named colour.
 

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from models.adapter import FrameAdapter
-from models.tracking.detector import Detections, Frame, Pixels
-from models.weights import checkpoint_digest, needs_extra, torch_device
-from schemas.errors import ModelError
-from schemas.tracking import FairMOTDetector
+from loupe.models.adapter import FrameAdapter
+from loupe.models.tracking.detector import Detections, Frame, Pixels
+from loupe.models.weights import checkpoint_digest, needs_extra, torch_device
+from loupe.schemas.errors import ModelError
+from loupe.schemas.tracking import FairMOTDetector
 
 if TYPE_CHECKING:
     import torch
 
-    from models.fairmot.network import Candidates, FairMOTNetwork, HeadMaps
+    from loupe.models.fairmot.network import Candidates, FairMOTNetwork, HeadMaps
 
 
 # Converts frames to the network's input, and the network's boxes back to the frame.
@@ -108,7 +108,7 @@ _ONE_AT_A_TIME = Lock()
 @lru_cache(maxsize=1)
 def _network(checkpoint: Path, sha256: str, device: "torch.device") -> "FairMOTNetwork":
     """Return the network on a device; all detectors share it, because it has no state."""
-    from models.fairmot.network import load_network
+    from loupe.models.fairmot.network import load_network
 
     return load_network(checkpoint, sha256).to(device)
 
@@ -147,7 +147,7 @@ class FairMOTPersonDetector(FrameAdapter[FairMOTDetector]):
         Raises:
             ModelError: the network does not fit into the memory of the device.
         """
-        from models.fairmot.network import STRIDE
+        from loupe.models.fairmot.network import STRIDE
 
         with self._torch.inference_mode():
             people = self._find(network_input(letterbox(frame.pixels, self._input_size)))
@@ -158,7 +158,7 @@ class FairMOTPersonDetector(FrameAdapter[FairMOTDetector]):
         return Detections(boxes_in_frame(boxes, cells, size_of(frame.pixels)), scores, embeddings)
 
     def _find(self, images: NDArray[np.float32]) -> "Candidates":
-        from models.fairmot.network import decode, select_people
+        from loupe.models.fairmot.network import decode, select_people
 
         spec = self._spec
         candidates = decode(self._maps(images), spec.most_people)

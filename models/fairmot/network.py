@@ -16,8 +16,8 @@ from torch import Tensor, cat, nn
 from torch.nn import functional
 from torchvision.ops import deform_conv2d, nms
 
-from models.weights import checkpoint_digest, require_digest
-from schemas.errors import ModelError
+from loupe.models.weights import checkpoint_digest, require_digest
+from loupe.schemas.errors import ModelError
 
 # Deformable convolution, version 2 (Zhu et al., CVPR 2019), and the unit made of it.
 

@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from schemas.errors import ConfigurationError
-from schemas.profile import Profile
-from schemas.text_files import read_toml
-from schemas.validation import validated
+from loupe.schemas.errors import ConfigurationError
+from loupe.schemas.profile import Profile
+from loupe.schemas.text_files import read_toml
+from loupe.schemas.validation import validated
 
 _FOLDER = Path(__file__).parent
 _OVERRIDE = "LOUPE_PROFILE__"

@@ -17,10 +17,10 @@ from typing import Annotated, Literal
 from pydantic import Field, SecretStr, ValidationError, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from schemas.base import sha256_of
-from schemas.errors import ConfigurationError
-from schemas.processes import write_atomically
-from schemas.validation import at_home, nearest_hint
+from loupe.schemas.base import sha256_of
+from loupe.schemas.errors import ConfigurationError
+from loupe.schemas.processes import write_atomically
+from loupe.schemas.validation import at_home, nearest_hint
 
 PREFIX = "LOUPE_"
 _READ_ELSEWHERE = ("LOUPE_PROFILE__", "LOUPE_TESTS_")  # by the loader and the tests

@@ -10,14 +10,20 @@ from urllib.parse import quote, unquote
 
 import numpy as np
 
-from models.adapter import Adapter, always
-from models.embedding import Vectors
-from models.image_search import plain_query
-from schemas.base import digest_of
-from schemas.errors import ConfigurationError
-from schemas.image_search import FolderSearch, SearchAnswer, SearchFailure, SearchHit, SearchOutcome
-from schemas.licences import licence_name
-from schemas.records import Attribution
+from loupe.models.adapter import Adapter, always
+from loupe.models.embedding import Vectors
+from loupe.models.image_search import plain_query
+from loupe.schemas.base import digest_of
+from loupe.schemas.errors import ConfigurationError
+from loupe.schemas.image_search import (
+    FolderSearch,
+    SearchAnswer,
+    SearchFailure,
+    SearchHit,
+    SearchOutcome,
+)
+from loupe.schemas.licences import licence_name
+from loupe.schemas.records import Attribution
 
 _SCHEME = "folder:"
 

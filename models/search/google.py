@@ -8,11 +8,11 @@ from typing import Any
 
 import httpx
 
-from models.adapter import always
-from models.retrying import wait_of
-from models.search.web import Attempt, Sleep, WebSearch, size_of, text_of
-from schemas.base import sha256_of
-from schemas.image_search import (
+from loupe.models.adapter import always
+from loupe.models.retrying import wait_of
+from loupe.models.search.web import Attempt, Sleep, WebSearch, size_of, text_of
+from loupe.schemas.base import sha256_of
+from loupe.schemas.image_search import (
     GOOGLE_ENDS_ON,
     GoogleSearch,
     SearchFailure,

@@ -9,11 +9,11 @@ from typing import Any, Final
 import httpx
 from pydantic import BaseModel, Field, ValidationError
 
-from models.retrying import wait_of
-from models.search.web import Attempt, Sleep, WebSearch, size_of, text_of
-from schemas.errors import ConfigurationError
-from schemas.image_search import OpenverseSearch, SearchHit
-from schemas.licences import licence_name
+from loupe.models.retrying import wait_of
+from loupe.models.search.web import Attempt, Sleep, WebSearch, size_of, text_of
+from loupe.schemas.errors import ConfigurationError
+from loupe.schemas.image_search import OpenverseSearch, SearchHit
+from loupe.schemas.licences import licence_name
 
 _MEDIA_TYPES: Final = {
     "jpg": "image/jpeg",

@@ -10,11 +10,11 @@ from urllib.parse import quote
 
 import httpx
 
-from models.adapter import Adapter, always, secret_in
-from models.image_search import plain_query
-from models.retrying import backoff
-from models.tls import trusted_authorities
-from schemas.image_search import (
+from loupe.models.adapter import Adapter, always, secret_in
+from loupe.models.image_search import plain_query
+from loupe.models.retrying import backoff
+from loupe.models.tls import trusted_authorities
+from loupe.schemas.image_search import (
     GoogleSearch,
     OpenverseSearch,
     SearchAnswer,
@@ -23,7 +23,7 @@ from schemas.image_search import (
     SearchOutcome,
     UnreadableResult,
 )
-from schemas.wording import shortened
+from loupe.schemas.wording import shortened
 
 _RAW_CHARACTERS = 10_000  # of a failed response, kept for diagnosis
 _LONGEST_PAUSE_SECONDS = 30.0

@@ -10,12 +10,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from models.tracking import kalman
-from models.tracking.detector import Detections, Frame, PersonDetector
-from models.tracking.kalman import ROWS, gate_distances
-from schemas.chat import ModelRef
-from schemas.errors import IntegrityError, ModelError, UsageError
-from schemas.tracking import AssociationSettings
+from loupe.models.tracking import kalman
+from loupe.models.tracking.detector import Detections, Frame, PersonDetector
+from loupe.models.tracking.kalman import ROWS, gate_distances
+from loupe.schemas.chat import ModelRef
+from loupe.schemas.errors import IntegrityError, ModelError, UsageError
+from loupe.schemas.tracking import AssociationSettings
 
 # Overlap of boxes as in FairMOT: corners are pixels, and both belong to the box.
 
@@ -239,7 +239,7 @@ def track_type(embedding_length: int) -> np.dtype[np.void]:
     lost: not found in the last frame.
     expired: was lost for longer than the limit. A lost one is removed after one more frame;
         one that returned in that frame is removed as soon as it is lost again.
-    motion: see `models.tracking.kalman`.
+    motion: see `loupe.models.tracking.kalman`.
     look: the embedding, smoothed over time; of length 0 if the detector provides none.
     """
     columns: list[tuple[Any, ...]] = [

@@ -5,8 +5,8 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.chat import ModelRef
-from schemas.video import Body
+from loupe.schemas.chat import ModelRef
+from loupe.schemas.video import Body
 
 # A frame of a video, as it passes from the decoder to the detector and to the cropping.
 

@@ -4,7 +4,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
-from release.export.formats import (
+from loupe.release.export.formats import (
     EXPORT,
     ExportFormat,
     ExportRecord,
@@ -12,9 +12,15 @@ from release.export.formats import (
     copied,
     is_there,
 )
-from release.files import ATTRIBUTION, Progress, refuse_within, remove_abandoned, workspace_for
-from release.manifest import write_listing
-from release.scratch import Scratch
+from loupe.release.files import (
+    ATTRIBUTION,
+    Progress,
+    refuse_within,
+    remove_abandoned,
+    workspace_for,
+)
+from loupe.release.manifest import write_listing
+from loupe.release.scratch import Scratch
 
 
 class Exported(NamedTuple):
@@ -40,7 +46,7 @@ def export_release(
 
     Args:
         folder: the release.
-        format_: one of `release.export.formats`.
+        format_: one of `loupe.release.export.formats`.
         out: the folder of the export.
         verify: check the digest of every file of the release first; otherwise only the manifest
             and files that are copied unchanged are checked.

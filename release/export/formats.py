@@ -14,7 +14,7 @@ from typing import IO, Any, Final, Literal, NamedTuple, cast
 
 import orjson
 
-from release.files import (
+from loupe.release.files import (
     CARD,
     DigestingFile,
     Progress,
@@ -24,23 +24,23 @@ from release.files import (
     is_disk_full,
     place_file,
 )
-from release.manifest import MANIFEST, read_files, read_values
-from release.notices_files import erasure_of, read_mark
-from release.row_files import (
+from loupe.release.manifest import MANIFEST, read_files, read_values
+from loupe.release.notices_files import erasure_of, read_mark
+from loupe.release.row_files import (
     CCD_LINES,
     ListedRelease,
     RowBatch,
     read_parquet_batches,
     shards_among,
 )
-from release.rows import CAPTION_COLUMNS, RowFaults, captions_in
-from release.scratch import Scratch
-from release.verify.files import files_fault
-from schemas.base import Count, DatasetName, HexSha256, Record, Version
-from schemas.errors import IntegrityError, UsageError
-from schemas.licences import spdx_page
-from schemas.processes import read_ahead
-from schemas.release import Manifest
+from loupe.release.rows import CAPTION_COLUMNS, RowFaults, captions_in
+from loupe.release.scratch import Scratch
+from loupe.release.verify.files import files_fault
+from loupe.schemas.base import Count, DatasetName, HexSha256, Record, Version
+from loupe.schemas.errors import IntegrityError, UsageError
+from loupe.schemas.licences import spdx_page
+from loupe.schemas.processes import read_ahead
+from loupe.schemas.release import Manifest
 
 # `export.json`: the contents of an export, with the digest of each of its files.
 

@@ -14,12 +14,12 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from release.files import DigestingFile, ReleasedFile
-from release.parquet import TYPES, WRITING
-from release.publishable import published_name, published_text, published_values
-from schemas.base import canonical_json
-from schemas.processes import batches
-from schemas.provenance import PROMOTE, WITHHELD_WHOLE
+from loupe.release.files import DigestingFile, ReleasedFile
+from loupe.release.parquet import TYPES, WRITING
+from loupe.release.publishable import published_name, published_text, published_values
+from loupe.schemas.base import canonical_json
+from loupe.schemas.processes import batches
+from loupe.schemas.provenance import PROMOTE, WITHHELD_WHOLE
 
 # The part of the store's provenance that may be published.
 #
@@ -34,7 +34,7 @@ _TEXTS = frozenset({"caption", "rewrite", "prompt"})
 """Kinds whose texts are released unchanged."""
 _NAMES = frozenset({"author", "embedder", "model"})
 """Fields of any kind that name a model, a tracker or a person."""
-_POLICY = tomllib.loads(files("release.lineage").joinpath("policy.toml").read_text("utf-8"))
+_POLICY = tomllib.loads(files("loupe.release.lineage").joinpath("policy.toml").read_text("utf-8"))
 WHOLE = frozenset(_POLICY["whole"])
 """Kinds without omitted fields."""
 WITHHELD: dict[str, list[str]] = _POLICY["withheld"]
@@ -190,7 +190,7 @@ class LineageTable(NamedTuple):
 
 
 def _declared() -> Iterator[LineageTable]:
-    text = files("release.lineage").joinpath("tables.toml").read_text("utf-8")
+    text = files("loupe.release.lineage").joinpath("tables.toml").read_text("utf-8")
     for name, table in tomllib.loads(text).items():
         columns = [(one, TYPES[type_]) for one, type_ in table.pop("columns").items()]
         yield LineageTable(name, pa.schema(columns), **table)

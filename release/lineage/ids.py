@@ -16,9 +16,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pydantic_core import from_json
 
-from release.lineage import LineageTable
-from release.parquet import bounded_batches, opened_parquet
-from release.publishable import published_name
+from loupe.release.lineage import LineageTable
+from loupe.release.parquet import bounded_batches, opened_parquet
+from loupe.release.publishable import published_name
 
 # Ids as bytes: a million of them take 16 MB, and are looked up without a loop.
 
@@ -95,7 +95,7 @@ def hex_of(id_: bytes) -> str:
 
 
 def framed_column(texts: pa.Array) -> pa.Array:
-    """Each text preceded by its length, as in `schemas.base.framed`."""
+    """Each text preceded by its length, as in `loupe.schemas.base.framed`."""
     lengths = pc.binary_length(texts).cast(pa.string())
     return pc.binary_join_element_wise(lengths, texts, text_scalar(":"))
 

@@ -19,8 +19,8 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 from pydantic_core import from_json
 
-from db.entities import SHORTEST_PREFIX
-from db.lineage import (
+from loupe.db.entities import SHORTEST_PREFIX
+from loupe.db.lineage import (
     ActivityNode,
     AgentNode,
     CallNode,
@@ -31,9 +31,9 @@ from db.lineage import (
     agents_of,
     ancestors,
 )
-from release.files import is_disk_full
-from release.findings import ADVICE
-from release.lineage import (
+from loupe.release.files import is_disk_full
+from loupe.release.findings import ADVICE
+from loupe.release.lineage import (
     ACTIVITIES,
     AGENTS,
     CALLS,
@@ -43,16 +43,16 @@ from release.lineage import (
     TABLES,
     LineageTable,
 )
-from release.manifest import read_manifest, require_release
-from release.notices_files import erasure_of
-from release.parquet import bounded_batches, opened_parquet
-from release.row_files import find_row
-from release.rows import image_path, number_in
-from schemas.errors import IntegrityError, UsageError
+from loupe.release.manifest import read_manifest, require_release
+from loupe.release.notices_files import erasure_of
+from loupe.release.parquet import bounded_batches, opened_parquet
+from loupe.release.row_files import find_row
+from loupe.release.rows import image_path, number_in
+from loupe.schemas.errors import IntegrityError, UsageError
 
 _BARE: Final = "{}"
 _SUMMARIES: Final[Mapping[str, Mapping[str, str]]] = tomllib.loads(
-    files("release.lineage").joinpath("summaries.toml").read_text("utf-8")
+    files("loupe.release.lineage").joinpath("summaries.toml").read_text("utf-8")
 )
 
 
@@ -236,7 +236,8 @@ class ReleasedLineage:
         self._rows = rows
 
     def trace(self, entity_id: str) -> Lineage:
-        """Everything that an entity was derived from, including itself; see `db.lineage.trace`.
+        """Everything that an entity was derived from, including itself; see
+        `loupe.db.lineage.trace`.
 
         Raises:
             UsageError: if the release does not know the entity.

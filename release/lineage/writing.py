@@ -15,12 +15,12 @@ from typing import Any
 
 from sqlalchemy import Connection, select
 
-from db.decisions import decided_states
-from db.entities import pages
-from db.lineage import activities_by_number, agents_by_id, calls_by_key
-from db.tables import Agent, Decision, Derivation, Entity
-from release.files import ReleasedFile
-from release.lineage import (
+from loupe.db.decisions import decided_states
+from loupe.db.entities import pages
+from loupe.db.lineage import activities_by_number, agents_by_id, calls_by_key
+from loupe.db.tables import Agent, Decision, Derivation, Entity
+from loupe.release.files import ReleasedFile
+from loupe.release.lineage import (
     ACTIVITIES,
     AGENTS,
     CALLS,
@@ -34,9 +34,9 @@ from release.lineage import (
     published_reason,
     write_table,
 )
-from release.publishable import published_model, published_served, published_values
-from schemas.base import canonical_json, digest_of
-from schemas.release import LineageStatistics
+from loupe.release.publishable import published_model, published_served, published_values
+from loupe.schemas.base import canonical_json, digest_of
+from loupe.schemas.release import LineageStatistics
 
 # The temporary data of a lineage, on disk so that memory does not grow with the rows.
 

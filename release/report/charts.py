@@ -8,7 +8,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from schemas.decoders import (
+from loupe.schemas.decoders import (
     DECODER_FAULTS,
     FORMATS,
     MOST_PIXELS,
@@ -16,7 +16,7 @@ from schemas.decoders import (
     decode_limited,
     too_many_scans,
 )
-from schemas.limited import LimitExceededError
+from loupe.schemas.limited import LimitExceededError
 
 if TYPE_CHECKING:
     from PIL.Image import Image

@@ -6,13 +6,13 @@ from difflib import SequenceMatcher
 from pathlib import Path
 from typing import Any
 
-from release.changes import Difference
-from release.diff import compare_releases
-from release.files import is_plain
-from release.report.charts import THUMBNAIL_PX, smaller
-from release.rows import number_in
-from schemas.decoders import decode_limited
-from schemas.limited import LimitExceededError
+from loupe.release.changes import Difference
+from loupe.release.diff import compare_releases
+from loupe.release.files import is_plain
+from loupe.release.report.charts import THUMBNAIL_PX, smaller
+from loupe.release.rows import number_in
+from loupe.schemas.decoders import decode_limited
+from loupe.schemas.limited import LimitExceededError
 
 _PREVIOUS = "previous"
 """The folder of pictures of rows in the previous release."""

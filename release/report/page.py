@@ -8,8 +8,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, Literal
 
-from release.documents import rendering
-from release.facts import (
+from loupe.release.documents import rendering
+from loupe.release.facts import (
     apart_sentences,
     bibtex,
     citation,
@@ -18,17 +18,24 @@ from release.facts import (
     texts_sentence,
     whole_sentence,
 )
-from release.files import found_at
-from release.markup import share_text
-from release.model_use import PURPOSES, settings_in_words
-from release.report.charts import HEIGHT, THUMBNAILS, WIDTH, Histogram, histogram, picture_path
-from release.report.differences import shown_value, word_spans
-from release.rows import number_in
-from release.statistics import HISTOGRAM_STEP
-from schemas.base import Count, DatasetName, EntityId, HexSha256, Record, Version
-from schemas.errors import UsageError
-from schemas.pages import page_environment
-from schemas.release import Manifest, ModelUse, ReleaseAbout, ReleaseStatistics
+from loupe.release.files import found_at
+from loupe.release.markup import share_text
+from loupe.release.model_use import PURPOSES, settings_in_words
+from loupe.release.report.charts import (
+    HEIGHT,
+    THUMBNAILS,
+    WIDTH,
+    Histogram,
+    histogram,
+    picture_path,
+)
+from loupe.release.report.differences import shown_value, word_spans
+from loupe.release.rows import number_in
+from loupe.release.statistics import HISTOGRAM_STEP
+from loupe.schemas.base import Count, DatasetName, EntityId, HexSha256, Record, Version
+from loupe.schemas.errors import UsageError
+from loupe.schemas.pages import page_environment
+from loupe.schemas.release import Manifest, ModelUse, ReleaseAbout, ReleaseStatistics
 
 REPORT = "report.json"
 _LAYOUT = 5
@@ -124,7 +131,7 @@ def _render_page(manifest: Manifest, difference: dict[str, Any] | None, withdraw
     statistics, terms = manifest.statistics, manifest.terms
     sentences = (whole_sentence(manifest), texts_sentence(manifest), *apart_sentences(terms))
     by_granularity = {str(one.granularity): one.words for one in statistics.granularities}
-    environment = page_environment("release.report", with_files=True)
+    environment = page_environment("loupe.release.report", with_files=True)
     environment.filters.update(
         number=lambda value: f"{value:,}",
         web=_web,
@@ -166,7 +173,7 @@ def _web(url: str | None) -> str | None:
 
 
 def _template(name: str) -> str:
-    return files("release.report").joinpath("templates", name).read_text(encoding="utf-8")
+    return files("loupe.release.report").joinpath("templates", name).read_text(encoding="utf-8")
 
 
 # The distributions of a release, from its manifest alone.

@@ -12,13 +12,13 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any, get_args
 
-from db.lineage import EntityNode
-from release.lineage.reading import ReleasedLineage, summarize
-from release.rows import CaptionOrigin, number_in
-from release.statistics import words_of
-from schemas.base import Split
-from schemas.taxonomy import TIERS, DifferenceType, RetrievalTask
-from schemas.wording import shortened
+from loupe.db.lineage import EntityNode
+from loupe.release.lineage.reading import ReleasedLineage, summarize
+from loupe.release.rows import CaptionOrigin, number_in
+from loupe.release.statistics import words_of
+from loupe.schemas.base import Split
+from loupe.schemas.taxonomy import TIERS, DifferenceType, RetrievalTask
+from loupe.schemas.wording import shortened
 
 _RECEIVER = "loupeReport"
 """The function of the page that receives the data of a script."""

@@ -7,17 +7,17 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from release.diff import Withdrawn
-from release.export.formats import ExportedRow, ReleaseSource
-from release.files import Progress, Workspace, refuse_within, workspace_for
-from release.lineage import ENTITIES
-from release.lineage.reading import open_lineage
-from release.manifest import read_manifest, require_release
-from release.notices import affected_rows, known_of, withdrawn_sentence
-from release.report.charts import FOLDER_IMAGES, PictureFolder
-from release.report.differences import shown_difference
-from release.report.page import ReportRecord, is_there, write_page, write_record
-from release.report.scripts import (
+from loupe.release.diff import Withdrawn
+from loupe.release.export.formats import ExportedRow, ReleaseSource
+from loupe.release.files import Progress, Workspace, refuse_within, workspace_for
+from loupe.release.lineage import ENTITIES
+from loupe.release.lineage.reading import open_lineage
+from loupe.release.manifest import read_manifest, require_release
+from loupe.release.notices import affected_rows, known_of, withdrawn_sentence
+from loupe.release.report.charts import FOLDER_IMAGES, PictureFolder
+from loupe.release.report.differences import shown_difference
+from loupe.release.report.page import ReportRecord, is_there, write_page, write_record
+from loupe.release.report.scripts import (
     Columns,
     ScriptWriter,
     SearchIndex,
@@ -27,10 +27,10 @@ from release.report.scripts import (
     texts_of,
     write_script,
 )
-from release.rows import CAPTION_COLUMNS, COARSE_COLUMNS, text_entity_ids
-from schemas.base import digest_of
-from schemas.processes import ordered_map
-from schemas.withdrawal import WithdrawalNotice, WithdrawnRow
+from loupe.release.rows import CAPTION_COLUMNS, COARSE_COLUMNS, text_entity_ids
+from loupe.schemas.base import digest_of
+from loupe.schemas.processes import ordered_map
+from loupe.schemas.withdrawal import WithdrawalNotice, WithdrawnRow
 
 _TOLD = ("creator", "source_url", "crop")
 

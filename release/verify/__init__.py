@@ -10,21 +10,21 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from release.findings import Findings, Problem, TooManyProblemsError
-from release.manifest import MANIFEST, VerifiedManifest, verify_manifest
-from release.notices import affected_rows
-from release.row_files import ListedRelease, shards_among
-from release.rows import ReleaseRow
-from release.scratch import Scratch
-from release.signing import public_key_called, verify_signature
-from release.verify.documents import verify_documents, verify_mark, verify_withdrawals
-from release.verify.files import verify_files
-from release.verify.lineage import LineageChecks
-from release.verify.rows import RowChecks
-from schemas.base import digest_of
-from schemas.errors import IntegrityError, UsageError
-from schemas.release import Manifest
-from schemas.withdrawal import NoticeList, WithdrawalNotice, WithdrawnRow
+from loupe.release.findings import Findings, Problem, TooManyProblemsError
+from loupe.release.manifest import MANIFEST, VerifiedManifest, verify_manifest
+from loupe.release.notices import affected_rows
+from loupe.release.row_files import ListedRelease, shards_among
+from loupe.release.rows import ReleaseRow
+from loupe.release.scratch import Scratch
+from loupe.release.signing import public_key_called, verify_signature
+from loupe.release.verify.documents import verify_documents, verify_mark, verify_withdrawals
+from loupe.release.verify.files import verify_files
+from loupe.release.verify.lineage import LineageChecks
+from loupe.release.verify.rows import RowChecks
+from loupe.schemas.base import digest_of
+from loupe.schemas.errors import IntegrityError, UsageError
+from loupe.schemas.release import Manifest
+from loupe.schemas.withdrawal import NoticeList, WithdrawalNotice, WithdrawnRow
 
 _CITED = re.compile(r"[0-9a-fA-F]{12,64}")
 """An id as it is cited: in full, or a prefix that is too long to forge."""

@@ -9,21 +9,21 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import zip_longest
 from pathlib import Path
 
-from release.croissant import croissant_text
-from release.documents import RENDERING_FAULTS, documents_of
-from release.files import ATTRIBUTION, CROISSANT, LEAKS, is_plain
-from release.findings import NOT_READABLE, Findings
-from release.lineage import TABLES
-from release.manifest import MANIFEST
-from release.notices import prior_withdrawals, withdrawn_sentence
-from release.notices_files import WITHDRAWALS, WITHDRAWN, merged, read_mark, read_notices
-from release.row_files import CCD_LINES, read_parquet_rows
-from release.rows import number_in, text_entity_ids
-from release.scratch import Scratch
-from schemas.errors import IntegrityError
-from schemas.release import DOCUMENTS_VERSION, Manifest
-from schemas.withdrawal import NoticeList, WithdrawalNotice
-from schemas.wording import first_of
+from loupe.release.croissant import croissant_text
+from loupe.release.documents import RENDERING_FAULTS, documents_of
+from loupe.release.files import ATTRIBUTION, CROISSANT, LEAKS, is_plain
+from loupe.release.findings import NOT_READABLE, Findings
+from loupe.release.lineage import TABLES
+from loupe.release.manifest import MANIFEST
+from loupe.release.notices import prior_withdrawals, withdrawn_sentence
+from loupe.release.notices_files import WITHDRAWALS, WITHDRAWN, merged, read_mark, read_notices
+from loupe.release.row_files import CCD_LINES, read_parquet_rows
+from loupe.release.rows import number_in, text_entity_ids
+from loupe.release.scratch import Scratch
+from loupe.schemas.errors import IntegrityError
+from loupe.schemas.release import DOCUMENTS_VERSION, Manifest
+from loupe.schemas.withdrawal import NoticeList, WithdrawalNotice
+from loupe.schemas.wording import first_of
 
 _SHOWN = 120
 

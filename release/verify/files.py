@@ -6,13 +6,26 @@ from collections.abc import Collection, Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from release.files import OF_FILE_MANAGERS, ReleasedFile, content_fault, digest_of_file, shown_path
-from release.findings import FOLDER, LIMIT, NOT_READABLE, Findings, TooManyProblemsError, below
-from release.manifest import MANIFEST
-from release.notices_files import WITHDRAWN
-from release.scratch import FoundFile, Scratch
-from release.signing import SIGNATURE
-from schemas.processes import batches, ordered_map
+from loupe.release.files import (
+    OF_FILE_MANAGERS,
+    ReleasedFile,
+    content_fault,
+    digest_of_file,
+    shown_path,
+)
+from loupe.release.findings import (
+    FOLDER,
+    LIMIT,
+    NOT_READABLE,
+    Findings,
+    TooManyProblemsError,
+    below,
+)
+from loupe.release.manifest import MANIFEST
+from loupe.release.notices_files import WITHDRAWN
+from loupe.release.scratch import FoundFile, Scratch
+from loupe.release.signing import SIGNATURE
+from loupe.schemas.processes import batches, ordered_map
 
 _UNLISTED = (MANIFEST, SIGNATURE, WITHDRAWN)
 """Files next to those that a manifest lists."""

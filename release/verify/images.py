@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from PIL import Image
 
-from release.contamination import (
+from loupe.release.contamination import (
     Other,
     OwnImages,
     SeenCaption,
@@ -23,19 +23,25 @@ from release.contamination import (
     compare,
     seen_row,
 )
-from release.files import LEAKS, ReleasedFile
-from release.findings import Findings
-from release.leaks import DEFAULT_LIMITS, find_leaks, leak_sentence
-from release.manifest import MANIFEST
-from release.row_files import RowBatch
-from release.rows import ReleaseRow
-from retrieval.similarity.distances import ComparedImage, perceptual_hash
-from retrieval.similarity.spectrum import UnusablePictureError, look_hash
-from schemas.base import Split
-from schemas.decoders import DECODER_FAULTS, FORMATS, MOST_PIXELS, decode_limited, too_many_scans
-from schemas.limited import LimitExceededError
-from schemas.release import Manifest
-from schemas.similarity import (
+from loupe.release.files import LEAKS, ReleasedFile
+from loupe.release.findings import Findings
+from loupe.release.leaks import DEFAULT_LIMITS, find_leaks, leak_sentence
+from loupe.release.manifest import MANIFEST
+from loupe.release.row_files import RowBatch
+from loupe.release.rows import ReleaseRow
+from loupe.retrieval.similarity.distances import ComparedImage, perceptual_hash
+from loupe.retrieval.similarity.spectrum import UnusablePictureError, look_hash
+from loupe.schemas.base import Split
+from loupe.schemas.decoders import (
+    DECODER_FAULTS,
+    FORMATS,
+    MOST_PIXELS,
+    decode_limited,
+    too_many_scans,
+)
+from loupe.schemas.limited import LimitExceededError
+from loupe.schemas.release import Manifest
+from loupe.schemas.similarity import (
     Contamination,
     LeakCertificate,
     Measure,
@@ -247,7 +253,7 @@ class ContaminationChecks:
         return bool(self._stated) and self._decode
 
     def add(self, row: ReleaseRow, look: int | None) -> None:
-        """Add a row; `look` is its hash by `retrieval.similarity.spectrum`."""
+        """Add a row; `look` is its hash by `loupe.retrieval.similarity.spectrum`."""
         if self._stated:
             self._own.add(seen_row(row, look))
 

@@ -19,8 +19,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from release.findings import Findings
-from release.lineage import (
+from loupe.release.findings import Findings
+from loupe.release.lineage import (
     ACTIVITIES,
     AGENTS,
     CALLS,
@@ -35,7 +35,7 @@ from release.lineage import (
     LineageTable,
     published_payload,
 )
-from release.lineage.ids import (
+from loupe.release.lineage.ids import (
     READING_FAULTS,
     Ids,
     PayloadFingerprints,
@@ -53,11 +53,11 @@ from release.lineage.ids import (
     text_scalar,
     truths_in,
 )
-from release.manifest import MANIFEST
-from release.model_use import model_uses
-from release.rows import CAPTION_COLUMNS, COARSE_COLUMNS, number_in
-from schemas.base import ID_BYTES, EntityRecord, digest_of, unframed
-from schemas.provenance import (
+from loupe.release.manifest import MANIFEST
+from loupe.release.model_use import model_uses
+from loupe.release.rows import CAPTION_COLUMNS, COARSE_COLUMNS, number_in
+from loupe.schemas.base import ID_BYTES, EntityRecord, digest_of, unframed
+from loupe.schemas.provenance import (
     ANSWERED,
     PROMOTE,
     SOURCE_ROLES,
@@ -70,10 +70,10 @@ from schemas.provenance import (
     Role,
     is_id_of,
 )
-from schemas.records import PromptText, Shard, TermsCorrection
-from schemas.release import Manifest, ModelUse
-from schemas.validation import fault_of
-from schemas.video import Video
+from loupe.schemas.records import PromptText, Shard, TermsCorrection
+from loupe.schemas.release import Manifest, ModelUse
+from loupe.schemas.validation import fault_of
+from loupe.schemas.video import Video
 
 _Numbers = NDArray[np.int64]
 _Words = NDArray[np.int16]
@@ -115,9 +115,9 @@ _IMAGES, _TRACKLETS, _VIDEOS = (
 class _Entity(NamedTuple):
     """What is kept of an entity.
 
-    The numbers of its kind and state, its hashes by `release.lineage.ids`, the position of the
-    image that it describes, and whether something of it is withheld, it is an edit, a prompt was
-    used for it, and a person decided on it.
+    The numbers of its kind and state, its hashes by `loupe.release.lineage.ids`, the position of
+    the image that it describes, and whether something of it is withheld, it is an edit, a prompt
+    was used for it, and a person decided on it.
     """
 
     kind: int = _UNKNOWN

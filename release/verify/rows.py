@@ -12,30 +12,44 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-from release.changes import value_changes
-from release.facts import form_of
-from release.files import ReleasedFile, is_plain
-from release.findings import Findings
-from release.manifest import MANIFEST, MAX_CHARACTERS
-from release.model_use import is_demonstration
-from release.row_files import RowBatch, RowsText, read_parquet_batches, read_parquet_rows, texts_of
-from release.rows import SPLITS, ReleasedTerms, ReleaseRow, RowFaults, RowForm, RowKey, number_in
-from release.rows import shown as _shown
-from release.scratch import Scratch
-from release.statistics import ExternalCounts, ReleaseAccumulator, is_reviewed
-from release.terms import terms_of, unpermitted
-from release.verify.images import (
+from loupe.release.changes import value_changes
+from loupe.release.facts import form_of
+from loupe.release.files import ReleasedFile, is_plain
+from loupe.release.findings import Findings
+from loupe.release.manifest import MANIFEST, MAX_CHARACTERS
+from loupe.release.model_use import is_demonstration
+from loupe.release.row_files import (
+    RowBatch,
+    RowsText,
+    read_parquet_batches,
+    read_parquet_rows,
+    texts_of,
+)
+from loupe.release.rows import (
+    SPLITS,
+    ReleasedTerms,
+    ReleaseRow,
+    RowFaults,
+    RowForm,
+    RowKey,
+    number_in,
+)
+from loupe.release.rows import shown as _shown
+from loupe.release.scratch import Scratch
+from loupe.release.statistics import ExternalCounts, ReleaseAccumulator, is_reviewed
+from loupe.release.terms import terms_of, unpermitted
+from loupe.release.verify.images import (
     ContaminationChecks,
     DecodingOptions,
     ImageCheck,
     check_images,
     found_leaks,
 )
-from release.verify.lineage import LineageChecks
-from schemas.licences import permits_release
-from schemas.processes import ordered_map, read_ahead
-from schemas.release import Manifest, ReleaseStatistics
-from schemas.taxonomy import CANDIDATES, tiers_within
+from loupe.release.verify.lineage import LineageChecks
+from loupe.schemas.licences import permits_release
+from loupe.schemas.processes import ordered_map, read_ahead
+from loupe.schemas.release import Manifest, ReleaseStatistics
+from loupe.schemas.taxonomy import CANDIDATES, tiers_within
 
 _Row = dict[str, Any]
 

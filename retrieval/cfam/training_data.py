@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from schemas.base import digest_of
-from schemas.errors import UsageError
+from loupe.schemas.base import digest_of
+from loupe.schemas.errors import UsageError
 
 # The training data of CFAM: images with captions as pairs; some identities are held out to
 # validate.

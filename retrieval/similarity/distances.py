@@ -15,10 +15,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from retrieval.embeddings import FloatRows, Ids
-from retrieval.similarity.hamming import close_pairs
-from schemas.decoders import FORMATS
-from schemas.similarity import LeakLimits, Measure
+from loupe.retrieval.embeddings import FloatRows, Ids
+from loupe.retrieval.similarity.hamming import close_pairs
+from loupe.schemas.decoders import FORMATS
+from loupe.schemas.similarity import LeakLimits, Measure
 
 Rows = NDArray[Any]
 """Embeddings of any float type and length, of shape (n, d)."""

@@ -79,7 +79,7 @@ def _buckets_of(hashes: Hashes, band: int) -> Buckets:
 def _search_band(
     left: Hashes, right: Hashes, band: int, radius: int, workers: int, *, is_same: bool
 ) -> Pairs:
-    from retrieval.similarity.kernels import find_in_band
+    from loupe.retrieval.similarity.kernels import find_in_band
 
     ours = _buckets_of(left, band)
     theirs = ours if is_same else _buckets_of(right, band)

@@ -8,15 +8,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from retrieval.similarity.distances import (
+from loupe.retrieval.similarity.distances import (
     EXACT_UP_TO,
     close_rows,
     cosine_distances,
     rows_on_disk,
     single_precision,
 )
-from retrieval.similarity.hamming import close_pairs, close_pairs_between
-from retrieval.similarity.spectrum import (
+from loupe.retrieval.similarity.hamming import close_pairs, close_pairs_between
+from loupe.retrieval.similarity.spectrum import (
     SPECTRUM,
     Spectrum,
     UnusablePictureError,
@@ -25,9 +25,9 @@ from retrieval.similarity.spectrum import (
     small_picture,
     spectrum_distances,
 )
-from schemas.base import sha256_of
-from schemas.records import Rejection
-from schemas.similarity import (
+from loupe.schemas.base import sha256_of
+from loupe.schemas.records import Rejection
+from loupe.schemas.similarity import (
     AlikePair,
     DuplicateCluster,
     ImageFingerprint,
@@ -45,7 +45,7 @@ FINGERPRINTS_VERSION = "1"
 def fingerprint(data: bytes, name: str) -> ImageFingerprint | Rejection:
     """The fingerprint of an encoded image, or why it cannot be used.
 
-    Reasons are those of `retrieval.similarity.spectrum.small_picture`. Thread-safe.
+    Reasons are those of `loupe.retrieval.similarity.spectrum.small_picture`. Thread-safe.
 
     Args:
         data: an encoded image. Of one that moves the first picture counts.

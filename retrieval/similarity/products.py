@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from retrieval.embeddings import FloatRows, Ids, check_same_space, checked_ids, unit_rows
-from schemas.processes import usual_workers
+from loupe.retrieval.embeddings import FloatRows, Ids, check_same_space, checked_ids, unit_rows
+from loupe.schemas.processes import usual_workers
 
 if TYPE_CHECKING:
     from threadpoolctl import ThreadpoolController
@@ -18,9 +18,10 @@ if TYPE_CHECKING:
 # Similarities of chosen pairs of rows, and error bounds of fast matrix products.
 #
 # All metrics share one rule: the similarity of two unit rows is their dot product as
-# `retrieval.kernels.similarity` sums it. Products of whole blocks are faster, but the last bits of
-# their float32 results depend on the block, the library and the processor. They only decide clear
-# cases; whatever is nearer to a threshold than `rounding_bound` is computed again by the rule.
+# `loupe.retrieval.kernels.similarity` sums it. Products of whole blocks are faster, but the last
+# bits of their float32 results depend on the block, the library and the processor. They only
+# decide clear cases; whatever is nearer to a threshold than `rounding_bound` is computed again by
+# the rule.
 
 Similarities = NDArray[np.float64]
 
@@ -47,7 +48,7 @@ def pair_similarities(
     `left` and `right` are unit rows, of shapes (n, d) and (m, d). The result has the shape of the
     indices.
     """
-    from retrieval.kernels import fill_similarities
+    from loupe.retrieval.kernels import fill_similarities
 
     found = np.empty(left_at.shape, dtype=np.float64)
     fill_similarities(left, right, left_at.ravel(), right_at.ravel(), found.reshape(-1))
@@ -150,7 +151,7 @@ def nearest_units(
         groups: the groups of both: only rows of its own group are neighbours.
         tiling: how to cut the work; the result does not depend on it.
     """
-    from retrieval.kernels import GalleryPart, NearestBlock, keep_nearest
+    from loupe.retrieval.kernels import GalleryPart, NearestBlock, keep_nearest
 
     cut = tiling or Tiling()
     nowhere = (np.full(len(queries), _NO_SAMPLE), np.zeros(len(gallery), np.int64))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.decoders import DECODER_FAULTS, MOST_PIXELS, as_rgb, too_many_scans
+from loupe.schemas.decoders import DECODER_FAULTS, MOST_PIXELS, as_rgb, too_many_scans
 
 if TYPE_CHECKING:
     from PIL import Image

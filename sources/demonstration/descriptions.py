@@ -8,11 +8,11 @@ the field only state what is present.
 from collections.abc import Mapping
 from string import Formatter
 
-from schemas.records import Granularity
-from schemas.validation import packaged_toml
-from schemas.wording import with_article
-from sources.demonstration.figure import Pose, View
-from sources.demonstration.people import Chance, Garment, Person, Sex
+from loupe.schemas.records import Granularity
+from loupe.schemas.validation import packaged_toml
+from loupe.schemas.wording import with_article
+from loupe.sources.demonstration.figure import Pose, View
+from loupe.sources.demonstration.people import Chance, Garment, Person, Sex
 
 _TABLES = packaged_toml(__package__, "descriptions.toml")
 _PLURAL = ("jeans", "trousers", "shorts")

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageChops, ImageDraw
 
-from schemas.base import Record
-from sources.demonstration.people import (
+from loupe.schemas.base import Record
+from loupe.sources.demonstration.people import (
     CLOTH,
     HAIR,
     SKIN,

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import TypeAdapter
 
-from schemas.base import Record, digest_of
-from schemas.validation import packaged_toml
+from loupe.schemas.base import Record, digest_of
+from loupe.schemas.validation import packaged_toml
 
 T = TypeVar("T")
 

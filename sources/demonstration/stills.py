@@ -3,7 +3,7 @@
 Each still is about one task of a retrieval benchmark: colours, numbers, positions, people, kinds of
 things, actions, places, or signs. Stills form families whose members differ in one detail, because
 only near neighbours can be confused. Each contains its scene as a strip of squares, which the
-built-in models read (`models.builtin.stills`).
+built-in models read (`loupe.models.builtin.stills`).
 """
 
 import io
@@ -16,8 +16,8 @@ from typing import Any
 from PIL import Image
 from pydantic import Field
 
-from models.builtin.stills.drawing import draw_still
-from models.builtin.stills.scene import (
+from loupe.models.builtin.stills.drawing import draw_still
+from loupe.models.builtin.stills.scene import (
     ACTIONS,
     COLOURS,
     KINDS,
@@ -35,10 +35,10 @@ from models.builtin.stills.scene import (
     even,
     is_free,
 )
-from models.builtin.stills.text import Content, Group, details_of, write
-from schemas.base import Record
-from schemas.taxonomy import RetrievalTask
-from sources.demonstration.people import Chance
+from loupe.models.builtin.stills.text import Content, Group, details_of, write
+from loupe.schemas.base import Record
+from loupe.schemas.taxonomy import RetrievalTask
+from loupe.sources.demonstration.people import Chance
 
 # A world, and the truth about each of its images.
 

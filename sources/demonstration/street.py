@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from PIL import Image, ImageChops, ImageDraw, ImageFilter
 from pydantic import TypeAdapter
 
-from schemas.base import Record
-from sources.demonstration.figure import STATURE_METRES, Sprite, draw_figure, draw_shadow
-from sources.demonstration.people import Chance
-from sources.demonstration.street_script import (
+from loupe.schemas.base import Record
+from loupe.sources.demonstration.figure import STATURE_METRES, Sprite, draw_figure, draw_shadow
+from loupe.sources.demonstration.people import Chance
+from loupe.sources.demonstration.street_script import (
     NEAREST_METRES,
     WALL_METRES,
     Camera,
@@ -25,7 +25,7 @@ from sources.demonstration.street_script import (
     Visit,
     write_script,
 )
-from sources.demonstration.writing import draw_houses
+from loupe.sources.demonstration.writing import draw_houses
 
 TRUTH_FILE = "street_truth.json"
 

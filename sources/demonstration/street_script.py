@@ -9,10 +9,10 @@ from typing import Literal, NamedTuple
 import numpy as np
 from pydantic import TypeAdapter
 
-from schemas.base import Record
-from schemas.validation import packaged_toml
-from sources.demonstration.figure import STATURE_METRES, Action, Pose
-from sources.demonstration.people import Chance, Person, draw_person_attributes
+from loupe.schemas.base import Record
+from loupe.schemas.validation import packaged_toml
+from loupe.sources.demonstration.figure import STATURE_METRES, Action, Pose
+from loupe.sources.demonstration.people import Chance, Person, draw_person_attributes
 
 # The camera.
 

@@ -9,11 +9,11 @@ import numpy as np
 from PIL import Image, ImageDraw, ImageFilter
 from pydantic import TypeAdapter
 
-from schemas.base import Record, Split
-from schemas.build import SourceSpec
-from schemas.records import Granularity
-from sources.demonstration.descriptions import describe
-from sources.demonstration.figure import (
+from loupe.schemas.base import Record, Split
+from loupe.schemas.build import SourceSpec
+from loupe.schemas.records import Granularity
+from loupe.sources.demonstration.descriptions import describe
+from loupe.sources.demonstration.figure import (
     STATURE_METRES,
     Pose,
     View,
@@ -22,7 +22,7 @@ from sources.demonstration.figure import (
     draw_shadow,
     shaded,
 )
-from sources.demonstration.people import TABLES, Chance, Person, Rgb, draw_person_attributes
+from loupe.sources.demonstration.people import TABLES, Chance, Person, Rgb, draw_person_attributes
 
 _COLOURS: dict[str, list[Rgb]] = TypeAdapter(dict[str, list[Rgb]]).validate_python(TABLES["street"])
 

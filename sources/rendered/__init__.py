@@ -1,6 +1,6 @@
 """Images with known truth: calculations, programs, signs to translate, charts and flowcharts."""
 
-from sources.rendered.collection import (
+from loupe.sources.rendered.collection import (
     TRUTHS_FILE,
     CollectionEntry,
     RenderOptions,
@@ -8,8 +8,8 @@ from sources.rendered.collection import (
     task_refusal,
     write_rendered_collection,
 )
-from sources.rendered.pen import GENERATOR, FontShelf
-from sources.rendered.signs import checked_pairs
+from loupe.sources.rendered.pen import GENERATOR, FontShelf
+from loupe.sources.rendered.signs import checked_pairs
 
 __all__ = [
     "GENERATOR",

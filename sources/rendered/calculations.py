@@ -11,11 +11,11 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from pydantic import TypeAdapter
 
-from schemas.base import Record
-from schemas.validation import packaged_toml
-from schemas.wording import joined, with_article
-from sources.demonstration.people import Chance
-from sources.rendered.pen import Box, Pen, Point, Written
+from loupe.schemas.base import Record
+from loupe.schemas.validation import packaged_toml
+from loupe.schemas.wording import joined, with_article
+from loupe.sources.demonstration.people import Chance
+from loupe.sources.rendered.pen import Box, Pen, Point, Written
 
 _TABLES = packaged_toml(__package__, "calculations.toml")
 _TERM = re.compile(r"([-+]?[0-9.]*)([a-d]+)")

@@ -2,10 +2,10 @@
 
 from itertools import pairwise
 
-from schemas.taxonomy import RetrievalTask
-from schemas.validation import packaged_toml
-from sources.demonstration.people import Chance
-from sources.rendered.pen import Box, Pen, Point, Written
+from loupe.schemas.taxonomy import RetrievalTask
+from loupe.schemas.validation import packaged_toml
+from loupe.sources.demonstration.people import Chance
+from loupe.sources.rendered.pen import Box, Pen, Point, Written
 
 CHARTS, FLOWCHARTS = RetrievalTask("chart reading"), RetrievalTask("flowchart reading")
 _VALUES = range(10, 100, 5)

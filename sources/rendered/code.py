@@ -9,13 +9,13 @@ from typing import Any, NamedTuple
 
 from PIL import Image, ImageDraw
 
-from schemas.base import Record
-from schemas.recos import RenderedTruth
-from schemas.taxonomy import RetrievalTask
-from schemas.validation import packaged_toml
-from schemas.wording import with_article
-from sources.demonstration.people import Chance
-from sources.rendered.pen import (
+from loupe.schemas.base import Record
+from loupe.schemas.recos import RenderedTruth
+from loupe.schemas.taxonomy import RetrievalTask
+from loupe.schemas.validation import packaged_toml
+from loupe.schemas.wording import with_article
+from loupe.sources.demonstration.people import Chance
+from loupe.sources.rendered.pen import (
     GENERATOR,
     Draft,
     FontShelf,

@@ -12,15 +12,15 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from schemas.base import Record, Sha256, sha256_of
-from schemas.errors import ConfigurationError, UsageError
-from schemas.records import Rejection
-from schemas.recos import RenderedTruth
-from schemas.requests import SignPair
-from schemas.retrieval_task import RENDERED_TASKS
-from schemas.taxonomy import RetrievalTask
-from schemas.text_files import open_text
-from sources.annotations import (
+from loupe.schemas.base import Record, Sha256, sha256_of
+from loupe.schemas.errors import ConfigurationError, UsageError
+from loupe.schemas.records import Rejection
+from loupe.schemas.recos import RenderedTruth
+from loupe.schemas.requests import SignPair
+from loupe.schemas.retrieval_task import RENDERED_TASKS
+from loupe.schemas.taxonomy import RetrievalTask
+from loupe.schemas.text_files import open_text
+from loupe.sources.annotations import (
     MISSING,
     Field,
     FieldError,
@@ -29,13 +29,13 @@ from sources.annotations import (
     lines_of,
     refuse_second,
 )
-from sources.demonstration.people import Chance
-from sources.images import ImageProblem, inspect_image
-from sources.records import ReadOptions
-from sources.rendered.calculations import draw_calculation_task
-from sources.rendered.charts import CHARTS, FLOWCHARTS, draw_chart, draw_flowchart
-from sources.rendered.code import draw_code_task
-from sources.rendered.pen import (
+from loupe.sources.demonstration.people import Chance
+from loupe.sources.images import ImageProblem, inspect_image
+from loupe.sources.records import ReadOptions
+from loupe.sources.rendered.calculations import draw_calculation_task
+from loupe.sources.rendered.charts import CHARTS, FLOWCHARTS, draw_chart, draw_flowchart
+from loupe.sources.rendered.code import draw_code_task
+from loupe.sources.rendered.pen import (
     GENERATOR,
     Draft,
     FontShelf,
@@ -43,7 +43,7 @@ from sources.rendered.pen import (
     Style,
     written_draft,
 )
-from sources.rendered.signs import draw_translation_task, shipped_pairs
+from loupe.sources.rendered.signs import draw_translation_task, shipped_pairs
 
 _MOST_DRAWS = 2000
 

@@ -16,13 +16,13 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
-from models.weights import installed_folder
-from schemas.base import Record
-from schemas.errors import ConfigurationError
-from schemas.recos import RenderedTruth
-from schemas.taxonomy import RetrievalTask
-from schemas.validation import packaged_toml
-from sources.demonstration.people import Chance
+from loupe.models.weights import installed_folder
+from loupe.schemas.base import Record
+from loupe.schemas.errors import ConfigurationError
+from loupe.schemas.recos import RenderedTruth
+from loupe.schemas.taxonomy import RetrievalTask
+from loupe.schemas.validation import packaged_toml
+from loupe.sources.demonstration.people import Chance
 
 Colour = tuple[int, int, int]
 Size = tuple[int, int]

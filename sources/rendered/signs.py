@@ -15,14 +15,14 @@ import numpy as np
 from PIL import Image, ImageDraw, ImageFilter
 from pydantic import TypeAdapter
 
-from schemas.base import Record
-from schemas.errors import FormatError, UsageError
-from schemas.recos import RenderedTruth
-from schemas.requests import SignCategory, SignPair
-from schemas.taxonomy import RetrievalTask
-from schemas.wording import with_article
-from sources.demonstration.people import Chance
-from sources.rendered.pen import (
+from loupe.schemas.base import Record
+from loupe.schemas.errors import FormatError, UsageError
+from loupe.schemas.recos import RenderedTruth
+from loupe.schemas.requests import SignCategory, SignPair
+from loupe.schemas.taxonomy import RetrievalTask
+from loupe.schemas.wording import with_article
+from loupe.sources.demonstration.people import Chance
+from loupe.sources.rendered.pen import (
     GENERATOR,
     LOOKS,
     Box,
@@ -166,7 +166,9 @@ def _broken(text: str, count: int) -> list[str]:
 def shipped_pairs() -> tuple[SignPair, ...]:
     """Return the more than two hundred pairs of the package, in a fixed order."""
     text = (
-        resources.files("sources.rendered").joinpath("sign_pairs.tsv").read_text(encoding="utf-8")
+        resources.files("loupe.sources.rendered")
+        .joinpath("sign_pairs.tsv")
+        .read_text(encoding="utf-8")
     )
     rows = csv.DictReader(text.splitlines(), delimiter="\t", quoting=csv.QUOTE_NONE)
     return checked_pairs(SignPair.model_validate(row) for row in rows)

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pydantic import Field
 
-from schemas.base import Record, Sha256
-from schemas.errors import FormatError
-from schemas.text_files import as_utf8
-from schemas.video import VideoFacts
-from sources.video.reader import (
+from loupe.schemas.base import Record, Sha256
+from loupe.schemas.errors import FormatError
+from loupe.schemas.text_files import as_utf8
+from loupe.schemas.video import VideoFacts
+from loupe.sources.video.reader import (
     VideoProblem,
     VideoRefusedError,
     files_of,
@@ -22,7 +22,7 @@ from sources.video.reader import (
     opened_file,
     reaching,
 )
-from sources.video.sequence import any_width, grouped, is_image, is_pattern, pattern_of
+from loupe.sources.video.sequence import any_width, grouped, is_image, is_pattern, pattern_of
 
 if TYPE_CHECKING:
     from fsspec import AbstractFileSystem

@@ -1,8 +1,9 @@
 """`open_video`: the frames of a video, one by one, upright and with their times.
 
-Files of this machine are decoded in a worker process (`schemas.limited`), which runs slightly ahead
-of the reader. A decoder that hangs, crashes or exhausts the memory therefore affects one video
-only. Files of other machines are decoded in this process, where their file systems are open.
+Files of this machine are decoded in a worker process (`loupe.schemas.limited`), which runs
+slightly ahead of the reader. A decoder that hangs, crashes or exhausts the memory therefore
+affects one video only. Files of other machines are decoded in this process, where their file
+systems are open.
 """
 
 import contextlib
@@ -18,17 +19,17 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final, cast
 import numpy as np
 from pydantic import Field
 
-from models.tracking.detector import Frame, Pixels
-from schemas.base import Record
-from schemas.decoders import as_rgb
-from schemas.errors import FormatError
-from schemas.limited import LimitExceededError, iterate_limited, run_limited
-from schemas.records import Rejection
-from schemas.video import VideoFacts
-from schemas.wording import storable
-from sources.images import ImageRefusedError, orientation_of, turned_upright
-from sources.images import decoded as decoded_image
-from sources.video.sequence import (
+from loupe.models.tracking.detector import Frame, Pixels
+from loupe.schemas.base import Record
+from loupe.schemas.decoders import as_rgb
+from loupe.schemas.errors import FormatError
+from loupe.schemas.limited import LimitExceededError, iterate_limited, run_limited
+from loupe.schemas.records import Rejection
+from loupe.schemas.video import VideoFacts
+from loupe.schemas.wording import storable
+from loupe.sources.images import ImageRefusedError, orientation_of, turned_upright
+from loupe.sources.images import decoded as decoded_image
+from loupe.sources.video.sequence import (
     ASSUMED_FRAME_RATE,
     SequenceDecoder,
     SequenceError,

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from models.tracking.detector import Frame, Pixels
-from schemas.video import VideoFacts
+from loupe.models.tracking.detector import Frame, Pixels
+from loupe.schemas.video import VideoFacts
 
 if TYPE_CHECKING:
     from fsspec import AbstractFileSystem

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from yarl import URL
 
-from schemas.records import Rejection
-from schemas.wording import storable
+from loupe.schemas.records import Rejection
+from loupe.schemas.wording import storable
 
 STAGE = "download_image"
 

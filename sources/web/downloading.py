@@ -15,11 +15,11 @@ from PIL import Image
 from PIL.ImageFile import ImageFile
 from yarl import URL
 
-from schemas.base import sha256_of
-from schemas.image_search import DownloadedImage, DownloadSettings
-from schemas.records import Rejection
-from sources.bare_image import bare_image
-from sources.images import (
+from loupe.schemas.base import sha256_of
+from loupe.schemas.image_search import DownloadedImage, DownloadSettings
+from loupe.schemas.records import Rejection
+from loupe.sources.bare_image import bare_image
+from loupe.sources.images import (
     UPRIGHT,
     ImageRefusedError,
     decoded,
@@ -29,14 +29,14 @@ from sources.images import (
     opened,
     orientation_of,
 )
-from sources.web.addresses import (
+from loupe.sources.web.addresses import (
     AddressRule,
     DownloadRefusedError,
     checked,
     public_addresses,
     shown,
 )
-from sources.web.requests import (
+from loupe.sources.web.requests import (
     MAX_BYTES,
     Answer,
     Clock,

@@ -26,8 +26,8 @@ from multidict import CIMultiDictProxy
 from protego import Protego
 from yarl import URL
 
-from schemas.image_search import DownloadSettings
-from sources.web.addresses import AddressRule, DownloadRefusedError, check_address
+from loupe.schemas.image_search import DownloadSettings
+from loupe.sources.web.addresses import AddressRule, DownloadRefusedError, check_address
 
 _ACCEPT: Final = "image/jpeg, image/png, image/webp, image/bmp, image/*;q=0.5"
 

@@ -22,11 +22,11 @@ import httpx
 import pytest
 import uvicorn
 
-from annotate.interfaces.page import Interface, TaskContent
-from services.blob_server import create_app
-from services.credentials import desk_key
-from services.desk_server.loupe_desk.tickets import reader_of
-from services.process import free_port
+from loupe.annotate.interfaces.page import Interface, TaskContent
+from loupe.services.blob_server import create_app
+from loupe.services.credentials import desk_key
+from loupe.services.desk_server.loupe_desk.tickets import reader_of
+from loupe.services.process import free_port
 from tests.services.fixtures import LabelStudioServer
 
 WIDTH_PX, HEIGHT_PX = 1440, 900

@@ -11,7 +11,7 @@ from threading import Thread
 
 import httpx
 
-from services.process import PLAIN_HTTP
+from loupe.services.process import PLAIN_HTTP
 
 _PASSED_ON = ("authorization", "content-type")
 

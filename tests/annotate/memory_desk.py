@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import count
 from typing import Any
 
-from annotate.backend import (
+from loupe.annotate.backend import (
     MARKER,
     DeskUnavailableError,
     LabelStudioDesk,
@@ -17,7 +17,7 @@ from annotate.backend import (
     RemoteTask,
     TaskData,
 )
-from annotate.interfaces.page import controls
+from loupe.annotate.interfaces.page import controls
 
 _START = datetime(2026, 1, 1, tzinfo=UTC)
 

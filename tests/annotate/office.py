@@ -5,15 +5,15 @@ from datetime import UTC, datetime
 
 from sqlalchemy import insert
 
-from annotate.backend import Desks
-from annotate.push import PushReport
-from annotate.push import push as push_patiently
-from annotate.queues import Queue
-from db.entities import fetch
-from db.reviews import tasks_by_key
-from db.store import Store
-from db.tables import Annotator, Pseudonym
-from schemas.records import Rewrite
+from loupe.annotate.backend import Desks
+from loupe.annotate.push import PushReport
+from loupe.annotate.push import push as push_patiently
+from loupe.annotate.queues import Queue
+from loupe.db.entities import fetch
+from loupe.db.reviews import tasks_by_key
+from loupe.db.store import Store
+from loupe.db.tables import Annotator, Pseudonym
+from loupe.schemas.records import Rewrite
 from tests.annotate.answering import Regions
 from tests.annotate.memory_desk import MemoryOffice
 

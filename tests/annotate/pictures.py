@@ -4,7 +4,7 @@ from io import BytesIO
 
 from PIL import Image, ImageDraw
 
-from schemas.base import sha256_of
+from loupe.schemas.base import sha256_of
 
 _COLOURS = ("firebrick", "seagreen", "steelblue", "goldenrod", "slategray", "orchid", "teal")
 

@@ -13,11 +13,11 @@ from typing import Any
 
 from sqlalchemy import insert, update
 
-from annotate.answers import ReviewAnswer, Verdict
-from annotate.queues import Queue, load_queues
-from db.entities import ActivityRecord, AgentRef, NewEntity, new_entity, register_agents
-from db.store import Store
-from db.tables import (
+from loupe.annotate.answers import ReviewAnswer, Verdict
+from loupe.annotate.queues import Queue, load_queues
+from loupe.db.entities import ActivityRecord, AgentRef, NewEntity, new_entity, register_agents
+from loupe.db.store import Store
+from loupe.db.tables import (
     Annotation,
     Annotator,
     Base,
@@ -27,9 +27,9 @@ from db.tables import (
     ReviewTask,
     TaskReturn,
 )
-from db.work import register_plan, store_activity
-from schemas.base import digest_of
-from schemas.records import Caption
+from loupe.db.work import register_plan, store_activity
+from loupe.schemas.base import digest_of
+from loupe.schemas.records import Caption
 
 START = datetime(2026, 3, 2, 8, tzinfo=UTC)
 """A Monday."""

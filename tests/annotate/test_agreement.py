@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from annotate.agreement import Fact, ItemAnswers, agreement
-from annotate.answers import ReviewAnswer
+from loupe.annotate.agreement import Fact, ItemAnswers, agreement
+from loupe.annotate.answers import ReviewAnswer
 
 FLEISS_1971 = """
     0 0 0 0 14

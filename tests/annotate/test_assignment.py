@@ -8,7 +8,7 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from annotate.assignment import Assignment, Item, Worker, assign
+from loupe.annotate.assignment import Assignment, Item, Worker, assign
 
 NAMES = [f"reviewer-{number}" for number in range(6)]
 names = st.sampled_from(NAMES)

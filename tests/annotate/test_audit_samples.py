@@ -6,18 +6,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from annotate.assignment import allocate, draw
-from annotate.audits import STRATA, draw_audit_sample, wanted
-from annotate.queues import shipped
-from db.decisions import append_decisions
-from db.entities import NewDecision, find, new_entity
-from db.review_audits import accepted_items, audited_draws
-from db.reviews import gate_counts
-from db.store import Store
-from schemas.errors import UsageError
-from schemas.provenance import Role
-from schemas.quality import AuditedDraw, Stratum, summarise
-from schemas.records import Rewrite
+from loupe.annotate.assignment import allocate, draw
+from loupe.annotate.audits import STRATA, draw_audit_sample, wanted
+from loupe.annotate.queues import shipped
+from loupe.db.decisions import append_decisions
+from loupe.db.entities import NewDecision, find, new_entity
+from loupe.db.review_audits import accepted_items, audited_draws
+from loupe.db.reviews import gate_counts
+from loupe.db.store import Store
+from loupe.schemas.errors import UsageError
+from loupe.schemas.provenance import Role
+from loupe.schemas.quality import AuditedDraw, Stratum, summarise
+from loupe.schemas.records import Rewrite
 from tests.db.review_samples import QUEUE, Desk, store_rewrites
 from tests.db.samples import SOFTWARE, caption, store_entities
 

@@ -23,28 +23,28 @@ from typing import Any, Literal, NamedTuple
 import pytest
 import uvicorn
 
-from annotate.backend import Desks
-from annotate.interfaces.page import choice_region
-from annotate.interfaces.registry import interface_of
-from annotate.overview import overview
-from annotate.pull import pull, reconcile
-from annotate.push import push
-from annotate.queues import Queue, shipped
-from annotate.statistics import queue_statistics
-from db.annotations import annotations_of
-from db.decisions import append_decisions
-from db.entities import AgentRef, NewDecision, StoredEntity, fetch, find, new_entity
-from db.gold import KnownAnswer, add_gold_items
-from db.reviews import review_tasks, set_annotator_state, tasks_by_key
-from db.store import Store
-from models.profiles.settings import load_settings
-from schemas.base import EntityRecord
-from schemas.errors import ServiceError
-from schemas.proposals import Candidate, Strategy
-from schemas.recos import DuplicateQuestion, Selection
-from services.blob_server import store_app
-from services.credentials import desk_key
-from services.label_studio import (
+from loupe.annotate.backend import Desks
+from loupe.annotate.interfaces.page import choice_region
+from loupe.annotate.interfaces.registry import interface_of
+from loupe.annotate.overview import overview
+from loupe.annotate.pull import pull, reconcile
+from loupe.annotate.push import push
+from loupe.annotate.queues import Queue, shipped
+from loupe.annotate.statistics import queue_statistics
+from loupe.db.annotations import annotations_of
+from loupe.db.decisions import append_decisions
+from loupe.db.entities import AgentRef, NewDecision, StoredEntity, fetch, find, new_entity
+from loupe.db.gold import KnownAnswer, add_gold_items
+from loupe.db.reviews import review_tasks, set_annotator_state, tasks_by_key
+from loupe.db.store import Store
+from loupe.models.profiles.settings import load_settings
+from loupe.schemas.base import EntityRecord
+from loupe.schemas.errors import ServiceError
+from loupe.schemas.proposals import Candidate, Strategy
+from loupe.schemas.recos import DuplicateQuestion, Selection
+from loupe.services.blob_server import store_app
+from loupe.services.credentials import desk_key
+from loupe.services.label_studio import (
     NAME,
     WATCHER,
     Workspace,
@@ -52,7 +52,7 @@ from services.label_studio import (
     label_studio_token,
     start_label_studio,
 )
-from services.process import free_port, record_path, running, stop
+from loupe.services.process import free_port, record_path, running, stop
 from tests.annotate.answering import Regions, about, accepting, rejecting
 from tests.annotate.browser import FEWER_FRAMES, SAVED, SUBMIT
 from tests.annotate.fault_proxy import Fault, fault_proxy

@@ -6,15 +6,15 @@ from pathlib import Path
 import pytest
 from sqlalchemy import update
 
-from annotate.audits import draw_audit_sample
-from annotate.pull import pull, reconcile
-from annotate.queues import SHARED, Queue, shipped
-from db.decisions import append_decisions
-from db.entities import AgentRef, NewDecision, find
-from db.gold import KnownAnswer, add_gold_items, reopen_items
-from db.reviews import WAITING, review_tasks, set_annotator_state
-from db.tables import Entity
-from db.withdrawal_traces import close_reviews
+from loupe.annotate.audits import draw_audit_sample
+from loupe.annotate.pull import pull, reconcile
+from loupe.annotate.queues import SHARED, Queue, shipped
+from loupe.db.decisions import append_decisions
+from loupe.db.entities import AgentRef, NewDecision, find
+from loupe.db.gold import KnownAnswer, add_gold_items, reopen_items
+from loupe.db.reviews import WAITING, review_tasks, set_annotator_state
+from loupe.db.tables import Entity
+from loupe.db.withdrawal_traces import close_reviews
 from tests.annotate.answering import Regions, accepting, rejecting
 from tests.annotate.memory_desk import MemoryOffice
 from tests.annotate.office import hire, push, work

@@ -8,18 +8,18 @@ from typing import Any
 import pytest
 import uvicorn
 
-from annotate.backend import Desks
-from annotate.pull import pull
-from annotate.push import push
-from annotate.queues import shipped
-from db.entities import find
-from db.store import Store
-from flows.engine.desks import open_desks
-from schemas.records import Rewrite
-from services.blob_server import store_app
-from services.credentials import desk_key
-from services.label_studio import NAME
-from services.process import free_port
+from loupe.annotate.backend import Desks
+from loupe.annotate.pull import pull
+from loupe.annotate.push import push
+from loupe.annotate.queues import shipped
+from loupe.db.entities import find
+from loupe.db.store import Store
+from loupe.flows.engine.desks import open_desks
+from loupe.schemas.records import Rewrite
+from loupe.services.blob_server import store_app
+from loupe.services.credentials import desk_key
+from loupe.services.label_studio import NAME
+from loupe.services.process import free_port
 from tests.annotate.browser import (
     FEWER_FRAMES,
     HEIGHT_PX,

@@ -9,14 +9,14 @@ from typing import Any, NamedTuple
 import pytest
 from pydantic import SecretStr
 
-from annotate.backend import (
+from loupe.annotate.backend import (
     DeskFaultError,
     DeskUnavailableError,
     LabelStudioDesk,
     NewTask,
     ProjectSpec,
 )
-from schemas.errors import ServiceError
+from loupe.schemas.errors import ServiceError
 
 SPEC = ProjectSpec("loupe-queue:x", "x", "<View/>", "Read.")
 TASKS = [NewTask("k", {"key": "k"}, [])]

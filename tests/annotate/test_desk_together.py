@@ -8,14 +8,14 @@ from threading import Barrier
 
 import pytest
 
-from annotate.backend import NewTask
-from annotate.pull import pull
-from annotate.push import PushReport
-from annotate.queues import shipped
-from db.entities import find
-from db.reviews import review_tasks
-from db.store import Store
-from db.work import register_plan
+from loupe.annotate.backend import NewTask
+from loupe.annotate.pull import pull
+from loupe.annotate.push import PushReport
+from loupe.annotate.queues import shipped
+from loupe.db.entities import find
+from loupe.db.reviews import review_tasks
+from loupe.db.store import Store
+from loupe.db.work import register_plan
 from tests.annotate.answering import accepting
 from tests.annotate.memory_desk import MemoryDesk, MemoryOffice
 from tests.annotate.office import hire, push, work

@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from annotate.answers import ReviewAnswer
-from annotate.gold import Rule, drift, enforce, unreviewed_answers
-from annotate.queues import SHARED, shipped
-from db.annotations import GivenAnswer
-from db.entities import fetch
-from db.gold import StoredCheck, reinstate_annotator, revocations, suspended_annotators
-from db.store import Store
+from loupe.annotate.answers import ReviewAnswer
+from loupe.annotate.gold import Rule, drift, enforce, unreviewed_answers
+from loupe.annotate.queues import SHARED, shipped
+from loupe.db.annotations import GivenAnswer
+from loupe.db.entities import fetch
+from loupe.db.gold import StoredCheck, reinstate_annotator, revocations, suspended_annotators
+from loupe.db.store import Store
 from tests.db.review_samples import QUEUE, Desk, store_rewrites
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

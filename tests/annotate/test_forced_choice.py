@@ -3,15 +3,22 @@
 import numpy as np
 import pytest
 
-from annotate.agreement import Similarity, word_similarity
-from annotate.audits import PUBLISHED, Caption, Sample, Similarities, choice_results, draw_choices
-from annotate.queues import shipped
-from db.entities import NewEntity
-from db.store import Store
-from schemas.errors import UsageError
-from schemas.proposals import ChoiceTest
-from schemas.provenance import Role
-from schemas.records import Picture
+from loupe.annotate.agreement import Similarity, word_similarity
+from loupe.annotate.audits import (
+    PUBLISHED,
+    Caption,
+    Sample,
+    Similarities,
+    choice_results,
+    draw_choices,
+)
+from loupe.annotate.queues import shipped
+from loupe.db.entities import NewEntity
+from loupe.db.store import Store
+from loupe.schemas.errors import UsageError
+from loupe.schemas.proposals import ChoiceTest
+from loupe.schemas.provenance import Role
+from loupe.schemas.records import Picture
 from tests.db.review_samples import Desk
 from tests.db.samples import store_entities
 

@@ -6,9 +6,9 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from annotate.assignment import Assignment
-from annotate.gold import Rule, Seen, drift, gold_in_batch, mix
-from db.gold import StoredCheck
+from loupe.annotate.assignment import Assignment
+from loupe.annotate.gold import Rule, Seen, drift, gold_in_batch, mix
+from loupe.db.gold import StoredCheck
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 entities = st.integers(0, 30).map(str)

@@ -7,17 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from annotate.answers import ReviewAnswer
-from annotate.gold import add_gold_file, draw_gold, is_right
-from annotate.interfaces.registry import INTERFACES
-from annotate.queues import shipped
-from db.decisions import append_decisions
-from db.entities import NewDecision, new_entity
-from db.gold import gold_items, settled_answers
-from db.store import Store
-from schemas.errors import UsageError
-from schemas.proposals import Tracklet
-from schemas.provenance import Role
+from loupe.annotate.answers import ReviewAnswer
+from loupe.annotate.gold import add_gold_file, draw_gold, is_right
+from loupe.annotate.interfaces.registry import INTERFACES
+from loupe.annotate.queues import shipped
+from loupe.db.decisions import append_decisions
+from loupe.db.entities import NewDecision, new_entity
+from loupe.db.gold import gold_items, settled_answers
+from loupe.db.store import Store
+from loupe.schemas.errors import UsageError
+from loupe.schemas.proposals import Tracklet
+from loupe.schemas.provenance import Role
 from tests.annotate.interfaces.proposed import one_of_each_kind
 from tests.db.review_samples import QUEUE, Desk, Verdict, store_rewrites
 from tests.db.samples import SOFTWARE, caption, store_entities

@@ -8,13 +8,13 @@ import httpx
 import pytest
 from pydantic import SecretStr
 
-from annotate.backend import Desks, LabelStudioDesk
-from annotate.pull import pull, reconcile
-from annotate.queues import SHARED, Queue, shipped
-from db.entities import fetch, find
-from db.reviews import review_tasks
-from schemas.errors import ServiceError
-from schemas.records import Rewrite
+from loupe.annotate.backend import Desks, LabelStudioDesk
+from loupe.annotate.pull import pull, reconcile
+from loupe.annotate.queues import SHARED, Queue, shipped
+from loupe.db.entities import fetch, find
+from loupe.db.reviews import review_tasks
+from loupe.schemas.errors import ServiceError
+from loupe.schemas.records import Rewrite
 from tests.annotate.answering import Regions, accepting, editing, new_sdk, rejecting
 from tests.annotate.fault_proxy import Fault, fault_proxy
 from tests.annotate.memory_desk import MemoryOffice

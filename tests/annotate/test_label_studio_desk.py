@@ -10,16 +10,16 @@ import httpx
 import pytest
 from pydantic import SecretStr
 
-from annotate.backend import (
+from loupe.annotate.backend import (
     MARKER,
     LabelStudioDesk,
     NewTask,
     ProjectCounts,
     ProjectSpec,
 )
-from db.store import Store
-from schemas.errors import ServiceError
-from services.credentials import load_workspaces
+from loupe.db.store import Store
+from loupe.schemas.errors import ServiceError
+from loupe.services.credentials import load_workspaces
 from tests.services.fixtures import AnnotatorAccount, LabelStudioServer
 
 pytestmark = pytest.mark.label_studio

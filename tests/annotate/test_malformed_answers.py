@@ -10,20 +10,20 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 
-from annotate.answers import ReviewAnswer
-from annotate.backend import NewTask, ProjectCounts
-from annotate.decisions import Answer, resolve
-from annotate.interfaces.page import controls, malformed
-from annotate.interfaces.registry import interface_of
-from annotate.projects import Seat, project_spec
-from annotate.pull import discard, pull
-from annotate.queues import SHARED, Queue, shipped
-from annotate.statistics import queue_statistics
-from db.entities import NewEntity, find
-from db.reviews import StoredTask, announce_tasks, place_tasks, review_tasks
-from db.tables import Annotation
-from schemas.base import entity_id
-from schemas.errors import ServiceError, UsageError
+from loupe.annotate.answers import ReviewAnswer
+from loupe.annotate.backend import NewTask, ProjectCounts
+from loupe.annotate.decisions import Answer, resolve
+from loupe.annotate.interfaces.page import controls, malformed
+from loupe.annotate.interfaces.registry import interface_of
+from loupe.annotate.projects import Seat, project_spec
+from loupe.annotate.pull import discard, pull
+from loupe.annotate.queues import SHARED, Queue, shipped
+from loupe.annotate.statistics import queue_statistics
+from loupe.db.entities import NewEntity, find
+from loupe.db.reviews import StoredTask, announce_tasks, place_tasks, review_tasks
+from loupe.db.tables import Annotation
+from loupe.schemas.base import entity_id
+from loupe.schemas.errors import ServiceError, UsageError
 from tests.annotate.answering import Regions, accepting, rejecting
 from tests.annotate.interfaces.proposed import one_of_each_kind
 from tests.annotate.interfaces.regions import ticked, written

@@ -8,19 +8,19 @@ from pathlib import Path
 
 import pytest
 
-from annotate.audits import draw_audit_sample
-from annotate.backend import DeskUnavailableError, ProjectCounts
-from annotate.overview import overview
-from annotate.pull import pull, reconcile
-from annotate.queues import SHARED, Queue, shipped
-from db.annotations import annotations_of
-from db.decisions import append_decisions
-from db.entities import NewDecision, fetch, find
-from db.gold import KnownAnswer, add_gold_items, all_checks, reinstate_annotator, revocations
-from db.review_audits import audited_draws
-from db.reviews import StoredTask, review_tasks
-from schemas.errors import ServiceError, UsageError
-from schemas.records import Rewrite
+from loupe.annotate.audits import draw_audit_sample
+from loupe.annotate.backend import DeskUnavailableError, ProjectCounts
+from loupe.annotate.overview import overview
+from loupe.annotate.pull import pull, reconcile
+from loupe.annotate.queues import SHARED, Queue, shipped
+from loupe.db.annotations import annotations_of
+from loupe.db.decisions import append_decisions
+from loupe.db.entities import NewDecision, fetch, find
+from loupe.db.gold import KnownAnswer, add_gold_items, all_checks, reinstate_annotator, revocations
+from loupe.db.review_audits import audited_draws
+from loupe.db.reviews import StoredTask, review_tasks
+from loupe.schemas.errors import ServiceError, UsageError
+from loupe.schemas.records import Rewrite
 from tests.annotate.answering import Regions, accepting, editing, rejecting
 from tests.annotate.interfaces.regions import ticked
 from tests.annotate.memory_desk import MemoryDesk, MemoryOffice

@@ -4,10 +4,10 @@ import re
 from datetime import datetime, timedelta
 from random import Random
 
-from annotate.answers import Verdict
-from annotate.overview import Overview, overview
-from annotate.queues import Queue
-from db.store import Store
+from loupe.annotate.answers import Verdict
+from loupe.annotate.overview import Overview, overview
+from loupe.annotate.queues import Queue
+from loupe.db.store import Store
 from tests.annotate.review_history import SETTLER, START, History, Person, captions_queue
 
 ANN, BEA, CY, DI, ED = (

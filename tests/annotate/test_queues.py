@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from annotate.interfaces.registry import INTERFACES
-from annotate.queues import (
+from loupe.annotate.interfaces.registry import INTERFACES
+from loupe.annotate.queues import (
     Candidate,
     Policy,
     Queue,
@@ -19,13 +19,13 @@ from annotate.queues import (
     search_items,
     shipped,
 )
-from db.entities import StoredEntity, fetch, new_entity
-from schemas.base import digest_of
-from schemas.errors import ConfigurationError, UsageError
-from schemas.faithfulness import FaithfulnessReport
-from schemas.proposals import Candidate as ContrastCandidate
-from schemas.proposals import CaptionGroup
-from schemas.provenance import Role
+from loupe.db.entities import StoredEntity, fetch, new_entity
+from loupe.schemas.base import digest_of
+from loupe.schemas.errors import ConfigurationError, UsageError
+from loupe.schemas.faithfulness import FaithfulnessReport
+from loupe.schemas.proposals import Candidate as ContrastCandidate
+from loupe.schemas.proposals import CaptionGroup
+from loupe.schemas.provenance import Role
 from tests.annotate.interfaces.proposed import Proposal, a_candidate, a_group
 from tests.annotate.world import DATASET, World
 

@@ -3,8 +3,8 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from annotate.answers import ReviewAnswer, Verdict
-from annotate.decisions import Answer, Outcome, resolve
+from loupe.annotate.answers import ReviewAnswer, Verdict
+from loupe.annotate.decisions import Answer, Outcome, resolve
 
 _START = datetime(2026, 1, 1, tzinfo=UTC)
 VERDICTS: tuple[Verdict, ...] = ("accept", "edit", "reject")

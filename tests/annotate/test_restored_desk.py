@@ -11,23 +11,23 @@ from uuid import uuid4
 import pytest
 from pydantic import SecretStr
 
-from annotate.backend import Desks, LabelStudioDesk
-from annotate.projects import Seat, find_project
-from annotate.pull import PullReport, pull, reconcile
-from annotate.queues import SHARED, Queue, shipped
-from db.annotations import annotations_of
-from db.entities import fetch
-from db.reviews import StoredTask, add_annotator, review_tasks
-from models.profiles.settings import load_settings
-from schemas.errors import ServiceError
-from services.label_studio import (
+from loupe.annotate.backend import Desks, LabelStudioDesk
+from loupe.annotate.projects import Seat, find_project
+from loupe.annotate.pull import PullReport, pull, reconcile
+from loupe.annotate.queues import SHARED, Queue, shipped
+from loupe.db.annotations import annotations_of
+from loupe.db.entities import fetch
+from loupe.db.reviews import StoredTask, add_annotator, review_tasks
+from loupe.models.profiles.settings import load_settings
+from loupe.schemas.errors import ServiceError
+from loupe.services.label_studio import (
     NAME,
     Workspace,
     add_workspaces,
     label_studio_token,
     start_label_studio,
 )
-from services.process import free_port, stop
+from loupe.services.process import free_port, stop
 from tests.annotate.answering import Regions, accepting, rejecting
 from tests.annotate.fault_proxy import Fault, fault_proxy
 from tests.annotate.office import push

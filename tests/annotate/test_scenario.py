@@ -22,31 +22,31 @@ import pytest
 from pydantic import SecretStr
 from sqlalchemy import insert
 
-from annotate.backend import Desks, LabelStudioDesk
-from annotate.interfaces.registry import interface_of
-from annotate.pull import pull, reconcile
-from annotate.queues import SHARED, Queue, shipped
-from annotate.statistics import queue_statistics
-from db.annotations import annotations_of
-from db.decisions import append_decisions
-from db.entities import AgentRef, NewDecision, StoredEntity, fetch, find
-from db.gold import KnownAnswer, add_gold_items, all_checks, revocations
-from db.reviews import WAITING, review_tasks, tasks_by_key
-from db.store import Store
-from db.tables import Annotator, Pseudonym
-from flows.engine.desks import Webhooks, webhook_server
-from models.profiles.settings import load_settings
-from schemas.base import digest_of
-from schemas.errors import ServiceError
-from services.credentials import desk_key
-from services.label_studio import (
+from loupe.annotate.backend import Desks, LabelStudioDesk
+from loupe.annotate.interfaces.registry import interface_of
+from loupe.annotate.pull import pull, reconcile
+from loupe.annotate.queues import SHARED, Queue, shipped
+from loupe.annotate.statistics import queue_statistics
+from loupe.db.annotations import annotations_of
+from loupe.db.decisions import append_decisions
+from loupe.db.entities import AgentRef, NewDecision, StoredEntity, fetch, find
+from loupe.db.gold import KnownAnswer, add_gold_items, all_checks, revocations
+from loupe.db.reviews import WAITING, review_tasks, tasks_by_key
+from loupe.db.store import Store
+from loupe.db.tables import Annotator, Pseudonym
+from loupe.flows.engine.desks import Webhooks, webhook_server
+from loupe.models.profiles.settings import load_settings
+from loupe.schemas.base import digest_of
+from loupe.schemas.errors import ServiceError
+from loupe.services.credentials import desk_key
+from loupe.services.label_studio import (
     NAME,
     WATCHER,
     add_workspaces,
     label_studio_token,
     start_label_studio,
 )
-from services.process import PLAIN_HTTP, free_port, record_path, stop
+from loupe.services.process import PLAIN_HTTP, free_port, record_path, stop
 from tests.annotate.answering import Regions, about, accepting, editing, rejecting
 from tests.annotate.fault_proxy import Fault, fault_proxy
 from tests.annotate.memory_desk import MemoryOffice

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from annotate.agreement import embedding_similarity, word_similarity
-from schemas.errors import UsageError
+from loupe.annotate.agreement import embedding_similarity, word_similarity
+from loupe.schemas.errors import UsageError
 
 texts = st.lists(
     st.lists(st.sampled_from(["red", "blue", "coat", "hat", "man"]), max_size=6).map(" ".join),

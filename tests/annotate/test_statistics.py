@@ -5,11 +5,11 @@ from datetime import UTC, date, datetime, timedelta
 
 import pytest
 
-from annotate.agreement import ItemAnswers, agreement
-from annotate.answers import ReviewAnswer
-from annotate.statistics import DayOfWork, ItemCounts, queue_statistics
-from db.annotations import given_answers
-from db.store import Store
+from loupe.annotate.agreement import ItemAnswers, agreement
+from loupe.annotate.answers import ReviewAnswer
+from loupe.annotate.statistics import DayOfWork, ItemCounts, queue_statistics
+from loupe.db.annotations import given_answers
+from loupe.db.store import Store
 from tests.annotate.review_history import (
     CAREFUL,
     CARELESS,

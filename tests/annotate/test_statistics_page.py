@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from annotate.answers import Verdict
-from annotate.overview import Overview, overview
-from annotate.statistics_page import duration, nice_scale, render_page, scale_of, shown_days
-from db.store import Store
+from loupe.annotate.answers import Verdict
+from loupe.annotate.overview import Overview, overview
+from loupe.annotate.statistics_page import duration, nice_scale, render_page, scale_of, shown_days
+from loupe.db.store import Store
 from tests.annotate.review_history import (
     CAREFUL,
     START,

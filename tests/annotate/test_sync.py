@@ -3,22 +3,22 @@ from pathlib import Path
 
 import pytest
 
-from annotate.answers import AnnotationRecord
-from annotate.backend import Desks
-from annotate.pull import OVERLAP, PullReport, moved, pull, reconcile
-from annotate.push import PUSH_ATTEMPTS, PushReport
-from annotate.push import push as push_patiently
-from annotate.queues import SHARED, Policy, Queue, shipped
-from db.annotations import annotations_of, unclear_annotations
-from db.decisions import append_decisions, set_active
-from db.entities import AgentRef, NewDecision, StoredEntity, fetch, find, parents_of
-from db.reviews import Cursor, review_tasks
-from db.store import Store
-from db.withdrawal_traces import close_reviews
-from schemas.base import canonical_json
-from schemas.errors import ServiceError
-from schemas.provenance import Role
-from schemas.records import Rewrite
+from loupe.annotate.answers import AnnotationRecord
+from loupe.annotate.backend import Desks
+from loupe.annotate.pull import OVERLAP, PullReport, moved, pull, reconcile
+from loupe.annotate.push import PUSH_ATTEMPTS, PushReport
+from loupe.annotate.push import push as push_patiently
+from loupe.annotate.queues import SHARED, Policy, Queue, shipped
+from loupe.db.annotations import annotations_of, unclear_annotations
+from loupe.db.decisions import append_decisions, set_active
+from loupe.db.entities import AgentRef, NewDecision, StoredEntity, fetch, find, parents_of
+from loupe.db.reviews import Cursor, review_tasks
+from loupe.db.store import Store
+from loupe.db.withdrawal_traces import close_reviews
+from loupe.schemas.base import canonical_json
+from loupe.schemas.errors import ServiceError
+from loupe.schemas.provenance import Role
+from loupe.schemas.records import Rewrite
 from tests.annotate.answering import Regions, accepting, editing, rejecting
 from tests.annotate.memory_desk import MemoryDesk, MemoryOffice
 from tests.annotate.world import DATASET, REWRITE, World

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from annotate.statistics import DayOfWork, forecast, useful_per_day
+from loupe.annotate.statistics import DayOfWork, forecast, useful_per_day
 
 TODAY = date(2026, 3, 26)
 

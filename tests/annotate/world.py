@@ -7,14 +7,14 @@ from pathlib import Path
 
 from PIL import Image as PillowImage
 
-from db.blobs import BlobStore
-from db.entities import ActivityRecord, NewEntity, new_entity
-from db.store import Store
-from db.work import register_plan, store_activity
-from schemas.base import EntityRecord
-from schemas.faithfulness import Attribute, Fact, FaithfulnessReport, Finding
-from schemas.provenance import Role
-from schemas.records import Caption, Image, Rewrite
+from loupe.db.blobs import BlobStore
+from loupe.db.entities import ActivityRecord, NewEntity, new_entity
+from loupe.db.store import Store
+from loupe.db.work import register_plan, store_activity
+from loupe.schemas.base import EntityRecord
+from loupe.schemas.faithfulness import Attribute, Fact, FaithfulnessReport, Finding
+from loupe.schemas.provenance import Role
+from loupe.schemas.records import Caption, Image, Rewrite
 
 DATASET = "people"
 SOURCE = "A woman in a red coat carries a black bag on her left shoulder."

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from checks.grammar import check_grammar, opens_sentence, rule_pack, words_in
+from loupe.checks.grammar import check_grammar, opens_sentence, rule_pack, words_in
 
 REAL = Path("../shared/data/coco_captions/annotations.jsonl")
 

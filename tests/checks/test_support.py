@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from checks.support import length_share, unsupported_parts
-from flows.ufine3c.faithfulness import check_written
-from schemas.faithfulness import FaithfulnessReport, RewritePair
-from schemas.profile import FaithfulnessSettings
+from loupe.checks.support import length_share, unsupported_parts
+from loupe.flows.ufine3c.faithfulness import check_written
+from loupe.schemas.faithfulness import FaithfulnessReport, RewritePair
+from loupe.schemas.profile import FaithfulnessSettings
 from tests.checks.forms import Described, described
 
 TEXT_FORMS = Path("../shared/cases/text-forms.jsonl")

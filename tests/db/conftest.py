@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from db.store import Store
+from loupe.db.store import Store
 
 
 @pytest.fixture

@@ -5,15 +5,15 @@ from typing import Any, Literal
 
 from sqlalchemy import select, update
 
-from db.annotations import NewAnnotation, insert_annotations
-from db.decisions import append_decisions
-from db.entities import AgentRef, NewDecision, NewEntity, new_entity
-from db.gold import NewCheck, record_checks
-from db.reviews import StoredTask, announce_tasks, change_tasks
-from db.store import Store
-from db.tables import ReviewTask
-from schemas.base import digest_of
-from schemas.records import Rewrite
+from loupe.db.annotations import NewAnnotation, insert_annotations
+from loupe.db.decisions import append_decisions
+from loupe.db.entities import AgentRef, NewDecision, NewEntity, new_entity
+from loupe.db.gold import NewCheck, record_checks
+from loupe.db.reviews import StoredTask, announce_tasks, change_tasks
+from loupe.db.store import Store
+from loupe.db.tables import ReviewTask
+from loupe.schemas.base import digest_of
+from loupe.schemas.records import Rewrite
 from tests.db.samples import store_entities
 
 QUEUE = "people-rewrites"

@@ -5,12 +5,12 @@ from datetime import UTC, datetime
 
 from sqlalchemy import func, insert, select, update
 
-from db.entities import ActivityRecord, AgentRef, NewEntity, WorkResult, new_entity
-from db.store import Store
-from db.tables import Base, Claim, Process
-from db.work import commit_chunk, register_plan
-from schemas.provenance import Role
-from schemas.records import Caption
+from loupe.db.entities import ActivityRecord, AgentRef, NewEntity, WorkResult, new_entity
+from loupe.db.store import Store
+from loupe.db.tables import Base, Claim, Process
+from loupe.db.work import commit_chunk, register_plan
+from loupe.schemas.provenance import Role
+from loupe.schemas.records import Caption
 
 DATASET = "people"
 SOFTWARE = AgentRef("software", "loupe", "0.1.0")

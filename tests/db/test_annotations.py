@@ -2,7 +2,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from db.annotations import (
+from loupe.db.annotations import (
     NewAnnotation,
     answer_counts,
     counted_answers,
@@ -11,12 +11,12 @@ from db.annotations import (
     successors_of,
     unclear_annotations,
 )
-from db.decisions import append_decisions
-from db.entities import AgentRef, NewDecision, new_entity
-from db.reviews import StoredTask, change_tasks, review_tasks
-from db.store import Store
-from schemas.provenance import Role
-from schemas.records import Rewrite
+from loupe.db.decisions import append_decisions
+from loupe.db.entities import AgentRef, NewDecision, new_entity
+from loupe.db.reviews import StoredTask, change_tasks, review_tasks
+from loupe.db.store import Store
+from loupe.schemas.provenance import Role
+from loupe.schemas.records import Rewrite
 from tests.db.review_samples import QUEUE, START, Desk, store_rewrites
 from tests.db.samples import store_entities
 

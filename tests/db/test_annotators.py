@@ -1,6 +1,6 @@
 import pytest
 
-from db.reviews import (
+from loupe.db.reviews import (
     StoredAnnotator,
     active_annotators,
     add_annotator,
@@ -10,8 +10,8 @@ from db.reviews import (
     pseudonyms,
     set_annotator_state,
 )
-from db.store import Store
-from schemas.errors import UsageError
+from loupe.db.store import Store
+from loupe.schemas.errors import UsageError
 
 SERVER = "http://desk"
 

@@ -9,9 +9,14 @@ from pathlib import Path
 import fsspec
 import pytest
 
-from db.blobs import BlobFault, BlobStore, suffix_of
-from schemas.base import sha256_of
-from schemas.errors import BlobMismatchError, ConfigurationError, MissingBlobError, ServiceError
+from loupe.db.blobs import BlobFault, BlobStore, suffix_of
+from loupe.schemas.base import sha256_of
+from loupe.schemas.errors import (
+    BlobMismatchError,
+    ConfigurationError,
+    MissingBlobError,
+    ServiceError,
+)
 
 DATA = b"the bytes of a picture"
 JPEG = "image/jpeg"

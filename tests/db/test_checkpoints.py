@@ -5,10 +5,10 @@ from collections.abc import Sequence
 import pytest
 from sqlalchemy import select
 
-from db.entities import NewEntity, WorkResult, fetch
-from db.store import Store
-from db.tables import Activity, Checkpoint, Entity
-from db.work import (
+from loupe.db.entities import NewEntity, WorkResult, fetch
+from loupe.db.store import Store
+from loupe.db.tables import Activity, Checkpoint, Entity
+from loupe.db.work import (
     Pending,
     StoredCheckpoint,
     commit_chunk,
@@ -18,8 +18,8 @@ from db.work import (
     register_plan,
     save_checkpoint,
 )
-from schemas.errors import IntegrityError
-from schemas.provenance import Role
+from loupe.schemas.errors import IntegrityError
+from loupe.schemas.provenance import Role
 from tests.db.samples import DATASET, activity_of, caption, row_count, store_entities
 
 VIDEO = 7

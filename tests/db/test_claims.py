@@ -7,8 +7,8 @@ import warnings
 import pytest
 from sqlalchemy import Connection, update
 
-from db.store import Claims, Store, claim_subject, drop_claims, process_id
-from db.tables import Claim, Process
+from loupe.db.store import Claims, Store, claim_subject, drop_claims, process_id
+from loupe.db.tables import Claim, Process
 from tests.db.samples import hand_over_claims, row_count
 from tests.separation import ended_place
 

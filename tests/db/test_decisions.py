@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from sqlalchemy import select
 from sqlalchemy.exc import IntegrityError
 
-from db.decisions import append_decisions, decided_by_people, fold, set_active
-from db.entities import AgentRef, NewDecision, Verdict, fetch
-from db.store import Store
-from db.tables import Activation, Decision
+from loupe.db.decisions import append_decisions, decided_by_people, fold, set_active
+from loupe.db.entities import AgentRef, NewDecision, Verdict, fetch
+from loupe.db.store import Store
+from loupe.db.tables import Activation, Decision
 from tests.db.samples import SOFTWARE, caption, row_count, store_entities
 
 PERSON = AgentRef("person", "annotator-7")

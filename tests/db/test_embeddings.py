@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from db.embeddings import find_vectors, space_of, store_vectors
-from db.store import Store
-from schemas.chat import ModelRef
+from loupe.db.embeddings import find_vectors, space_of, store_vectors
+from loupe.db.store import Store
+from loupe.schemas.chat import ModelRef
 
 MODEL = ModelRef(name="clip", revision="1")
 PARAMETERS = {"provider": "test", "dtype": "float32"}

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from db.entities import (
+from loupe.db.entities import (
     WorkResult,
     children_of,
     count_entities,
@@ -17,13 +17,13 @@ from db.entities import (
     new_entity,
     parents_of,
 )
-from db.store import Store
-from db.tables import Derivation, Entity, Work
-from db.work import commit_chunk, register_plan
-from schemas.base import digest_of
-from schemas.errors import IntegrityError
-from schemas.provenance import Role
-from schemas.records import Caption
+from loupe.db.store import Store
+from loupe.db.tables import Derivation, Entity, Work
+from loupe.db.work import commit_chunk, register_plan
+from loupe.schemas.base import digest_of
+from loupe.schemas.errors import IntegrityError
+from loupe.schemas.provenance import Role
+from loupe.schemas.records import Caption
 from tests.db.samples import DATASET, activity_of, caption, row_count, store_entities
 
 RECORD = Caption(source="test", text="a person", position=0)

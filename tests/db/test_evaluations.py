@@ -3,13 +3,13 @@
 import pytest
 from sqlalchemy import func, select
 
-from db.decisions import append_decisions
-from db.entities import NewDecision
-from db.evaluations import evaluations_of, forget_examples, store_evaluation
-from db.store import Store
-from db.tables import Evaluation
-from schemas.base import digest_of, sha256_of
-from schemas.evaluation import EvaluationResult, HardQuery, Retrieved, ShownItem
+from loupe.db.decisions import append_decisions
+from loupe.db.entities import NewDecision
+from loupe.db.evaluations import evaluations_of, forget_examples, store_evaluation
+from loupe.db.store import Store
+from loupe.db.tables import Evaluation
+from loupe.schemas.base import digest_of, sha256_of
+from loupe.schemas.evaluation import EvaluationResult, HardQuery, Retrieved, ShownItem
 from tests.db.samples import SOFTWARE, caption, store_entities
 from tests.schemas.evaluations import evaluation
 

@@ -14,11 +14,11 @@ import pytest
 from sqlalchemy import Connection, event, text
 from sqlalchemy.exc import ProgrammingError
 
-from db.entities import AgentRef, register_agents
-from db.store import DatabaseLostError, Store, retried
-from db.tables import Activity, Agent, Plan
-from db.work import commit_chunk, register_plan
-from schemas.errors import ConfigurationError, ServiceError
+from loupe.db.entities import AgentRef, register_agents
+from loupe.db.store import DatabaseLostError, Store, retried
+from loupe.db.tables import Activity, Agent, Plan
+from loupe.db.work import commit_chunk, register_plan
+from loupe.schemas.errors import ConfigurationError, ServiceError
 from tests.db.samples import activity_of, row_count
 
 PID = "SELECT pg_backend_pid()"

@@ -4,10 +4,10 @@ from datetime import timedelta
 
 import pytest
 
-from db.annotations import decided_by_answers
-from db.decisions import append_decisions
-from db.entities import NewDecision, fetch
-from db.gold import (
+from loupe.db.annotations import decided_by_answers
+from loupe.db.decisions import append_decisions
+from loupe.db.entities import NewDecision, fetch
+from loupe.db.gold import (
     KnownAnswer,
     NewCheck,
     add_gold_items,
@@ -21,8 +21,8 @@ from db.gold import (
     revocations,
     suspended_annotators,
 )
-from db.store import Store
-from db.tables import GoldCheck
+from loupe.db.store import Store
+from loupe.db.tables import GoldCheck
 from tests.db.review_samples import QUEUE, START, Desk, rewrite, store_rewrites
 from tests.db.samples import SOFTWARE, row_count, store_entities
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from db.entities import (
+from loupe.db.entities import (
     ActivityRecord,
     AgentRef,
     NewDecision,
@@ -15,9 +15,9 @@ from db.entities import (
     find,
     new_entity,
 )
-from db.store import Store
-from db.withdrawal_graph import WithdrawalTarget
-from db.withdrawals import (
+from loupe.db.store import Store
+from loupe.db.withdrawal_graph import WithdrawalTarget
+from loupe.db.withdrawals import (
     StoredWithdrawal,
     WithdrawalRequest,
     find_withdrawal,
@@ -27,9 +27,9 @@ from db.withdrawals import (
     withdraw_entities,
     withdrawn_entities,
 )
-from db.work import commit_chunk, register_plan
-from schemas.provenance import Role
-from schemas.records import Caption, Rewrite
+from loupe.db.work import commit_chunk, register_plan
+from loupe.schemas.provenance import Role
+from loupe.schemas.records import Caption, Rewrite
 from tests.db.samples import store_entities
 
 OPERATOR = AgentRef("person", "operator")
@@ -115,7 +115,7 @@ def test_a_withdrawal_is_not_finished_while_a_derived_entity_is_stored(
         added.set()
         assert finishing.wait(300)
 
-    monkeypatch.setattr("db.withdrawals.withdraw_entities", add)
+    monkeypatch.setattr("loupe.db.withdrawals.withdraw_entities", add)
     child = rewrite("child", (Role.REWRITE_OF, parent.id))
     thread = Thread(target=store_entities, args=(store, [child]))
     thread.start()

@@ -14,16 +14,23 @@ from prov.model import (
     ProvEntity,
 )
 
-from db.calls import NewCall, record_call
-from db.entities import ActivityRecord, AgentRef, NewDecision, NewEntity, WorkResult, new_entity
-from db.lineage import find_entity_id, prov_json, trace
-from db.store import Store
-from db.work import commit_chunk, register_plan
-from schemas.base import digest_of
-from schemas.chat import ChatAnswer, ChatRequest, ModelRef
-from schemas.errors import UsageError
-from schemas.provenance import Role
-from schemas.records import Rewrite
+from loupe.db.calls import NewCall, record_call
+from loupe.db.entities import (
+    ActivityRecord,
+    AgentRef,
+    NewDecision,
+    NewEntity,
+    WorkResult,
+    new_entity,
+)
+from loupe.db.lineage import find_entity_id, prov_json, trace
+from loupe.db.store import Store
+from loupe.db.work import commit_chunk, register_plan
+from loupe.schemas.base import digest_of
+from loupe.schemas.chat import ChatAnswer, ChatRequest, ModelRef
+from loupe.schemas.errors import UsageError
+from loupe.schemas.provenance import Role
+from loupe.schemas.records import Rewrite
 from tests.db.samples import DATASET, SOFTWARE, activity_of, caption, store_entities
 
 MODEL = ModelRef(name="Qwen/Qwen-14B-Chat", revision="abc")

@@ -14,11 +14,11 @@ from sqlalchemy import create_engine, inspect, text
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.schema import CreateIndex, CreateTable
 
-from db.store import Store, migrate
-from db.tables import SCHEMA, Base, escape_like
-from db.work import register_plan
-from schemas.base import digest_of
-from schemas.errors import ConfigurationError
+from loupe.db.store import Store, migrate
+from loupe.db.tables import SCHEMA, Base, escape_like
+from loupe.db.work import register_plan
+from loupe.schemas.base import digest_of
+from loupe.schemas.errors import ConfigurationError
 
 
 def test_migrations_create_the_tables_of_the_models_once(empty_database_url: str) -> None:
@@ -79,8 +79,8 @@ def test_the_file_is_whole_when_the_store_is_closed_while_others_read_it(
 
 _LEFT_OPEN = """
 import gc, sys
-from db.store import Store
-from db.work import register_plan
+from loupe.db.store import Store
+from loupe.db.work import register_plan
 store = Store.open(sys.argv[1])
 register_plan(store, "stage", "1", {})
 gc.freeze()  # as runs do: nothing is collected at the end

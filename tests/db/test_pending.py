@@ -5,11 +5,11 @@ from collections.abc import Sequence
 
 import pytest
 
-from db.decisions import append_decisions, set_active
-from db.entities import NewDecision, StoredEntity, Verdict, WorkResult, find
-from db.store import Store
-from db.tables import LowWaterMark
-from db.work import (
+from loupe.db.decisions import append_decisions, set_active
+from loupe.db.entities import NewDecision, StoredEntity, Verdict, WorkResult, find
+from loupe.db.store import Store
+from loupe.db.tables import LowWaterMark
+from loupe.db.work import (
     ParentFilter,
     Pending,
     claim_chunk,
@@ -20,8 +20,8 @@ from db.work import (
     register_plan,
     store_activity,
 )
-from schemas.provenance import Role
-from schemas.records import Rejection
+from loupe.schemas.provenance import Role
+from loupe.schemas.records import Rejection
 from tests.db.samples import DATASET, SOFTWARE, activity_of, caption, row_count, store_entities
 
 CAPTIONS = Pending(DATASET, "caption", ("proposed",))

@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from db.release_rows import described_images, live_images, model_calls, snapshot
-from db.releases import StateMark, find_release, list_releases, store_release
-from db.store import Store
-from release.manifest import unnamed
-from release.statistics import StatisticsCounter
-from release.terms import LicensedItem, terms_of
-from schemas.errors import IntegrityError, UsageError
-from schemas.release import LineageStatistics, Manifest
+from loupe.db.release_rows import described_images, live_images, model_calls, snapshot
+from loupe.db.releases import StateMark, find_release, list_releases, store_release
+from loupe.db.store import Store
+from loupe.release.manifest import unnamed
+from loupe.release.statistics import StatisticsCounter
+from loupe.release.terms import LicensedItem, terms_of
+from loupe.schemas.errors import IntegrityError, UsageError
+from loupe.schemas.release import LineageStatistics, Manifest
 from tests.release.worlds import (
     DATASET,
     World,

@@ -4,10 +4,10 @@ from datetime import timedelta
 
 import pytest
 
-from annotate.answers import UnclearAnswer
-from db.annotations import given_answers
-from db.review_audits import ItemProgress, TaskCount, item_progress, task_counts
-from db.store import Store
+from loupe.annotate.answers import UnclearAnswer
+from loupe.db.annotations import given_answers
+from loupe.db.review_audits import ItemProgress, TaskCount, item_progress, task_counts
+from loupe.db.store import Store
 from tests.annotate.review_history import (
     CAREFUL,
     SETTLER,

@@ -3,9 +3,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from db.decisions import append_decisions
-from db.entities import AgentRef, NewDecision, new_entity
-from db.reviews import (
+from loupe.db.decisions import append_decisions
+from loupe.db.entities import AgentRef, NewDecision, new_entity
+from loupe.db.reviews import (
     Cursor,
     ShownImage,
     StoredTask,
@@ -24,8 +24,8 @@ from db.reviews import (
     save_cursor,
     tasks_by_key,
 )
-from db.store import Store
-from schemas.records import Image, Rewrite
+from loupe.db.store import Store
+from loupe.schemas.records import Image, Rewrite
 from tests.db.samples import store_entities
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 from sqlalchemy import select
 
-from db.calls import (
+from loupe.db.calls import (
     LOST,
     Busy,
     DailyBudget,
@@ -18,10 +18,10 @@ from db.calls import (
     reserve_search,
     settle_search,
 )
-from db.store import Store
-from db.tables import ModelCall
-from schemas.chat import ModelRef
-from schemas.image_search import SearchAnswer, SearchFailure, SearchOutcome, SearchRequest
+from loupe.db.store import Store
+from loupe.db.tables import ModelCall
+from loupe.schemas.chat import ModelRef
+from loupe.schemas.image_search import SearchAnswer, SearchFailure, SearchOutcome, SearchRequest
 from tests.db.samples import hand_over_claims
 from tests.separation import ended_place
 

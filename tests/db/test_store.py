@@ -3,10 +3,10 @@
 import pytest
 from sqlalchemy import select, text
 
-from db.entities import AgentRef, register_agents
-from db.store import Store
-from db.tables import Agent
-from schemas.errors import ServiceError
+from loupe.db.entities import AgentRef, register_agents
+from loupe.db.store import Store
+from loupe.db.tables import Agent
+from loupe.schemas.errors import ServiceError
 
 SOFTWARE = AgentRef("software", "loupe", "0.1.0")
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from sqlalchemy import Connection, insert, select, text
 from sqlalchemy.exc import InternalError
 
-from db.decisions import append_decisions, fold, set_active
-from db.entities import (
+from loupe.db.decisions import append_decisions, fold, set_active
+from loupe.db.entities import (
     ActivityRecord,
     AgentRef,
     NewDecision,
@@ -23,13 +23,21 @@ from db.entities import (
     new_entity,
     register_agents,
 )
-from db.release_rows import snapshot
-from db.releases import StateMark, StoreVersion, current_mark, mark_after
-from db.store import Store
-from db.tables import Activity, Decision, Derivation, Entity, Plan, Withdrawal, WithdrawnEntity
-from db.work import commit_chunk, register_plan
-from schemas.provenance import Role
-from schemas.records import Caption
+from loupe.db.release_rows import snapshot
+from loupe.db.releases import StateMark, StoreVersion, current_mark, mark_after
+from loupe.db.store import Store
+from loupe.db.tables import (
+    Activity,
+    Decision,
+    Derivation,
+    Entity,
+    Plan,
+    Withdrawal,
+    WithdrawnEntity,
+)
+from loupe.db.work import commit_chunk, register_plan
+from loupe.schemas.provenance import Role
+from loupe.schemas.records import Caption
 
 DATASET = "walks"
 PERSON = AgentRef("person", "annotator-1")

@@ -2,15 +2,15 @@
 
 import pytest
 
-from db.calls import NewCall, has_answered, record_call
-from db.entities import AgentRef, NewDecision, WorkResult, find, new_entity
-from db.quarantine import UnusedAnswers, unused_answers, used_answers
-from db.reviews import GATE_PREFIX, gate_counts
-from db.store import Store
-from db.work import commit_chunk, register_plan
-from schemas.chat import ChatAnswer, ChatRequest, ModelRef
-from schemas.provenance import Role
-from schemas.records import Rejection, Rewrite
+from loupe.db.calls import NewCall, has_answered, record_call
+from loupe.db.entities import AgentRef, NewDecision, WorkResult, find, new_entity
+from loupe.db.quarantine import UnusedAnswers, unused_answers, used_answers
+from loupe.db.reviews import GATE_PREFIX, gate_counts
+from loupe.db.store import Store
+from loupe.db.work import commit_chunk, register_plan
+from loupe.schemas.chat import ChatAnswer, ChatRequest, ModelRef
+from loupe.schemas.provenance import Role
+from loupe.schemas.records import Rejection, Rewrite
 from tests.db.samples import DATASET, activity_of, caption, store_entities
 
 MODEL = ModelRef(name="m", revision="1")

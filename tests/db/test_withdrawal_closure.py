@@ -10,18 +10,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from db.entities import NewEntity, new_entity
-from db.roles import ROLES, CascadePolicy, cascade_policy, empties
-from db.store import Store
-from db.tables import Base
-from db.withdrawal_graph import EMPTY, SAME, TARGET, Blob, closure, own_blobs, own_digests
-from schemas.base import sha256_of
-from schemas.errors import IntegrityError
-from schemas.proposals import Tracklet, TrackletFrame
-from schemas.provenance import Role
-from schemas.records import Caption, Contrast, Image
-from schemas.records import Picture as ReviewBatch
-from schemas.taxonomy import DifferenceType
+from loupe.db.entities import NewEntity, new_entity
+from loupe.db.roles import ROLES, CascadePolicy, cascade_policy, empties
+from loupe.db.store import Store
+from loupe.db.tables import Base
+from loupe.db.withdrawal_graph import EMPTY, SAME, TARGET, Blob, closure, own_blobs, own_digests
+from loupe.schemas.base import sha256_of
+from loupe.schemas.errors import IntegrityError
+from loupe.schemas.proposals import Tracklet, TrackletFrame
+from loupe.schemas.provenance import Role
+from loupe.schemas.records import Caption, Contrast, Image
+from loupe.schemas.records import Picture as ReviewBatch
+from loupe.schemas.taxonomy import DifferenceType
 from tests.db.samples import store_entities
 
 CHANGED = next(iter(DifferenceType))

@@ -3,19 +3,19 @@
 import numpy as np
 import pytest
 
-from db.decisions import append_decisions
-from db.embeddings import find_vectors, space_of, store_vectors
-from db.entities import NewDecision
-from db.review_audits import undecided_items
-from db.store import Store
-from db.withdrawal_traces import (
+from loupe.db.decisions import append_decisions
+from loupe.db.embeddings import find_vectors, space_of, store_vectors
+from loupe.db.entities import NewDecision
+from loupe.db.review_audits import undecided_items
+from loupe.db.store import Store
+from loupe.db.withdrawal_traces import (
     close_reviews,
     forget_person,
     forget_vectors,
     judged_alone,
     return_answers,
 )
-from schemas.chat import ModelRef
+from loupe.schemas.chat import ModelRef
 from tests.db.review_samples import QUEUE, Desk, store_rewrites
 from tests.db.samples import SOFTWARE
 

@@ -7,10 +7,10 @@ import pytest
 from sqlalchemy import select
 from sqlalchemy.exc import DBAPIError
 
-from db.entities import NewDecision, WorkResult, entities_numbered, fetch
-from db.store import Store, drop_claims
-from db.tables import Activity, Association, Claim, Decision, Derivation, Entity, Work
-from db.work import (
+from loupe.db.entities import NewDecision, WorkResult, entities_numbered, fetch
+from loupe.db.store import Store, drop_claims
+from loupe.db.tables import Activity, Association, Claim, Decision, Derivation, Entity, Work
+from loupe.db.work import (
     ClaimedChunk,
     Pending,
     claim_chunk,
@@ -23,8 +23,8 @@ from db.work import (
     rejections_of,
     worked_inputs,
 )
-from schemas.provenance import Role
-from schemas.records import Rejection
+from loupe.schemas.provenance import Role
+from loupe.schemas.records import Rejection
 from tests.db.samples import (
     DATASET,
     SOFTWARE,

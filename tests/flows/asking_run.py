@@ -9,19 +9,19 @@ from contextlib import suppress
 from pathlib import Path
 from select import select
 
-from db.entities import StoredEntity, WorkResult
-from db.store import Store
-from db.work import Pending
-from flows.engine.ledger import RecordedChatModel
-from flows.engine.model_step import Unparsable, ask, result_without_value
-from flows.engine.report import StageResult
-from flows.engine.runner import Stage, run_stage
-from flows.engine.stopping import Budget
-from models.openai_chat import OpenAIChatModel
-from schemas.chat import ChatAnswer, ChatRequest
-from schemas.errors import BudgetReachedError
-from schemas.profile import OpenAIChat, Prices
-from schemas.records import Caption
+from loupe.db.entities import StoredEntity, WorkResult
+from loupe.db.store import Store
+from loupe.db.work import Pending
+from loupe.flows.engine.ledger import RecordedChatModel
+from loupe.flows.engine.model_step import Unparsable, ask, result_without_value
+from loupe.flows.engine.report import StageResult
+from loupe.flows.engine.runner import Stage, run_stage
+from loupe.flows.engine.stopping import Budget
+from loupe.models.openai_chat import OpenAIChatModel
+from loupe.schemas.chat import ChatAnswer, ChatRequest
+from loupe.schemas.errors import BudgetReachedError
+from loupe.schemas.profile import OpenAIChat, Prices
+from loupe.schemas.records import Caption
 from tests.db.samples import DATASET
 from tests.flows.runs import context_of
 

@@ -2,17 +2,17 @@
 
 from collections.abc import Callable, Mapping
 
-from annotate.pull import pull
-from annotate.queues import shipped
-from db.entities import StoredEntity, fetch
-from db.reviews import tasks_by_key
-from flows.ccd.pipeline import ccd_pipeline
-from flows.ccd.run import CcdRun
-from flows.engine.context import BuildReport, RunContext
-from flows.engine.pipeline import PipelineSpec, run_pipeline
-from schemas.build import CcdBuild
-from schemas.profile import Profile
-from schemas.proposals import Candidate, CaptionGroup, Strategy
+from loupe.annotate.pull import pull
+from loupe.annotate.queues import shipped
+from loupe.db.entities import StoredEntity, fetch
+from loupe.db.reviews import tasks_by_key
+from loupe.flows.ccd.pipeline import ccd_pipeline
+from loupe.flows.ccd.run import CcdRun
+from loupe.flows.engine.context import BuildReport, RunContext
+from loupe.flows.engine.pipeline import PipelineSpec, run_pipeline
+from loupe.schemas.build import CcdBuild
+from loupe.schemas.profile import Profile
+from loupe.schemas.proposals import Candidate, CaptionGroup, Strategy
 from tests.annotate.interfaces.regions import Regions, ticked, written
 from tests.annotate.memory_desk import MemoryOffice
 from tests.annotate.office import hire

@@ -5,16 +5,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from annotate.backend import Desks
-from db.entities import StoredEntity, find
-from flows.ccd.pipeline import ccd_pipeline
-from flows.ccd.run import CcdRun
-from flows.engine.context import BuildReport, RunContext
-from flows.engine.pipeline import Gate, Loop, PipelineSpec, run_pipeline
-from models.profiles.loader import load_profile
-from schemas.build import CcdBuild
-from schemas.profile import OpenAIChat, Profile
-from sources.demonstration.stills import StillsWorld
+from loupe.annotate.backend import Desks
+from loupe.db.entities import StoredEntity, find
+from loupe.flows.ccd.pipeline import ccd_pipeline
+from loupe.flows.ccd.run import CcdRun
+from loupe.flows.engine.context import BuildReport, RunContext
+from loupe.flows.engine.pipeline import Gate, Loop, PipelineSpec, run_pipeline
+from loupe.models.profiles.loader import load_profile
+from loupe.schemas.build import CcdBuild
+from loupe.schemas.profile import OpenAIChat, Profile
+from loupe.sources.demonstration.stills import StillsWorld
 from tests.flows.recos_world import stills_source
 from tests.flows.worlds import write_toml
 

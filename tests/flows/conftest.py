@@ -7,15 +7,15 @@ from pathlib import Path
 import pytest
 from typer.main import get_command
 
-from db.store import Store
-from flows.cli.main import app, main
-from flows.engine.context import RunContext
-from models.profiles.settings import load_settings
-from services.components import Component
-from services.installation import bring_up, take_down
-from services.process import free_port
-from sources.demonstration.stills import StillsWorld
-from sources.demonstration.street import StreetWorld
+from loupe.db.store import Store
+from loupe.flows.cli.main import app, main
+from loupe.flows.engine.context import RunContext
+from loupe.models.profiles.settings import load_settings
+from loupe.services.components import Component
+from loupe.services.installation import bring_up, take_down
+from loupe.services.process import free_port
+from loupe.sources.demonstration.stills import StillsWorld
+from loupe.sources.demonstration.street import StreetWorld
 from tests.annotate.memory_desk import MemoryOffice
 from tests.flows.ccd_world import contrast_build, run_unattended
 from tests.flows.command_line import Finished, Loupe

@@ -5,13 +5,13 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from flows.evaluation.run import shown_image, shown_texts
-from release.row_files import ReadRelease
-from retrieval.evaluation import Side, score_direction
-from schemas.chat import ModelRef
-from schemas.embedding import PrecomputedEmbedder
-from schemas.evaluation import EvaluatedModel, EvaluatedRelease, EvaluationResult, ShownItem
-from schemas.provenance import Hardware
+from loupe.flows.evaluation.run import shown_image, shown_texts
+from loupe.release.row_files import ReadRelease
+from loupe.retrieval.evaluation import Side, score_direction
+from loupe.schemas.chat import ModelRef
+from loupe.schemas.embedding import PrecomputedEmbedder
+from loupe.schemas.evaluation import EvaluatedModel, EvaluatedRelease, EvaluationResult, ShownItem
+from loupe.schemas.provenance import Hardware
 
 HARDWARE = Hardware(processor="A processor", cores=2, memory_bytes=24 << 30)
 

@@ -8,21 +8,21 @@ from typing import Any, NamedTuple
 import cv2
 import numpy as np
 
-from db.blobs import BlobStore
-from db.entities import ActivityRecord, NewEntity, WorkResult, new_entity
-from db.store import Store
-from db.work import commit_chunk, register_plan
-from flows.ufine6926.crops import Crop, encode
-from flows.ufine6926.noise_filter import (
+from loupe.db.blobs import BlobStore
+from loupe.db.entities import ActivityRecord, NewEntity, WorkResult, new_entity
+from loupe.db.store import Store
+from loupe.db.work import commit_chunk, register_plan
+from loupe.flows.ufine6926.crops import Crop, encode
+from loupe.flows.ufine6926.noise_filter import (
     FILTER_TRACK_STAGE,
     FILTER_TRACK_VERSION,
     filter_track,
     propose_tracklets,
 )
-from schemas.proposals import Tracklet
-from schemas.provenance import Role
-from schemas.tracking import FilterSettings
-from schemas.video import Observation, Track
+from loupe.schemas.proposals import Tracklet
+from loupe.schemas.provenance import Role
+from loupe.schemas.tracking import FilterSettings
+from loupe.schemas.video import Observation, Track
 
 DATASET = "street"
 

@@ -5,16 +5,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from annotate.backend import Desks
-from flows.ccd.pipeline import ccd_pipeline
-from flows.ccd.run import CcdRun, Clock, utc_now
-from flows.engine.context import BuildReport, RunContext
-from flows.engine.pipeline import PipelineSpec, run_pipeline
-from schemas.build import CcdBuild
-from schemas.image_search import OpenverseSearch
-from schemas.profile import Profile
-from sources.demonstration.stills import StillsWorld
-from sources.web.downloading import ImageDownloader
+from loupe.annotate.backend import Desks
+from loupe.flows.ccd.pipeline import ccd_pipeline
+from loupe.flows.ccd.run import CcdRun, Clock, utc_now
+from loupe.flows.engine.context import BuildReport, RunContext
+from loupe.flows.engine.pipeline import PipelineSpec, run_pipeline
+from loupe.schemas.build import CcdBuild
+from loupe.schemas.image_search import OpenverseSearch
+from loupe.schemas.profile import Profile
+from loupe.sources.demonstration.stills import StillsWorld
+from loupe.sources.web.downloading import ImageDownloader
 from tests.flows.ccd_world import contrast_build, contrast_profile, counted_model
 from tests.flows.still_families import Family, found_on, source_of_anchors
 from tests.servers.counting_server import CountingServer

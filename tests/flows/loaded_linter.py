@@ -1,5 +1,5 @@
 """Loads the grammar checker when imported, so that forked processes do not load it again."""
 
-from checks.grammar import check_grammar
+from loupe.checks.grammar import check_grammar
 
 check_grammar("A man walks.")

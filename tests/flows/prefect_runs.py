@@ -5,10 +5,10 @@ from typing import Any, NamedTuple
 
 import httpx
 
-from db.store import Store
-from models.profiles.settings import Settings
-from services.prefect_server import prefect_login
-from services.process import PLAIN_HTTP
+from loupe.db.store import Store
+from loupe.models.profiles.settings import Settings
+from loupe.services.prefect_server import prefect_login
+from loupe.services.process import PLAIN_HTTP
 
 FINAL = ("COMPLETED", "FAILED", "CRASHED", "CANCELLED", "PAUSED")
 _BUSY_ATTEMPTS = 5

@@ -8,21 +8,21 @@ from typing import NamedTuple
 
 from sqlalchemy import func, select
 
-from annotate.interfaces.text_pages import own_side
-from annotate.queues import SHARED
-from db.entities import LIVE, StoredEntity, fetch, find
-from db.reviews import tasks_by_key
-from db.store import Store
-from db.tables import Decision, Entity, ModelCall
-from flows.engine.context import BuildReport, RunContext
-from flows.engine.pipeline import run_pipeline
-from flows.recos.pipeline import recos_pipeline
-from flows.recos.run import images_of_tier
-from schemas.build import RecosBuild
-from schemas.profile import Profile
-from schemas.proposals import Confusion
-from schemas.records import Caption
-from sources.demonstration.stills import StillsWorld
+from loupe.annotate.interfaces.text_pages import own_side
+from loupe.annotate.queues import SHARED
+from loupe.db.entities import LIVE, StoredEntity, fetch, find
+from loupe.db.reviews import tasks_by_key
+from loupe.db.store import Store
+from loupe.db.tables import Decision, Entity, ModelCall
+from loupe.flows.engine.context import BuildReport, RunContext
+from loupe.flows.engine.pipeline import run_pipeline
+from loupe.flows.recos.pipeline import recos_pipeline
+from loupe.flows.recos.run import images_of_tier
+from loupe.schemas.build import RecosBuild
+from loupe.schemas.profile import Profile
+from loupe.schemas.proposals import Confusion
+from loupe.schemas.records import Caption
+from loupe.sources.demonstration.stills import StillsWorld
 from tests.annotate.answering import Regions, about, accepting
 from tests.annotate.interfaces.regions import ticked
 from tests.annotate.memory_desk import MemoryOffice

@@ -5,14 +5,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from annotate.backend import Desks
-from models.profiles.loader import load_profile
-from schemas.build import CcdBuild, RecosBuild, SourceSpec, TaskSpec
-from schemas.profile import OpenAIChat, Profile
-from schemas.recos import DiscriminabilitySettings
-from schemas.similarity import NearDuplicateSettings
-from schemas.taxonomy import RetrievalTask
-from sources.demonstration.stills import StillsWorld, load_stills_truth
+from loupe.annotate.backend import Desks
+from loupe.models.profiles.loader import load_profile
+from loupe.schemas.build import CcdBuild, RecosBuild, SourceSpec, TaskSpec
+from loupe.schemas.profile import OpenAIChat, Profile
+from loupe.schemas.recos import DiscriminabilitySettings
+from loupe.schemas.similarity import NearDuplicateSettings
+from loupe.schemas.taxonomy import RetrievalTask
+from loupe.sources.demonstration.stills import StillsWorld, load_stills_truth
 from tests.flows.worlds import write_toml
 from tests.servers.captioning import seen_completion
 from tests.servers.counting_server import counting_server

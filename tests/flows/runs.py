@@ -5,13 +5,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from db.blobs import BlobStore
-from db.store import Store
-from flows.engine.context import RunContext
-from flows.engine.report import Progress
-from flows.engine.stopping import Budget
-from models.profiles.settings import load_settings
-from schemas.build import Build, SourceSpec
+from loupe.db.blobs import BlobStore
+from loupe.db.store import Store
+from loupe.flows.engine.context import RunContext
+from loupe.flows.engine.report import Progress
+from loupe.flows.engine.stopping import Budget
+from loupe.models.profiles.settings import load_settings
+from loupe.schemas.build import Build, SourceSpec
 
 
 class Released(Build):

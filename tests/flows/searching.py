@@ -6,11 +6,11 @@ Prints each query that was answered. Arguments: DATABASE BASE_URL DAILY_BUDGET Q
 import sys
 from datetime import UTC, datetime
 
-from db.store import Store
-from flows.ccd.searching import RecordedSearch
-from models.search.openverse import OpenverseImageSearch
-from schemas.errors import BudgetReachedError
-from schemas.image_search import OpenverseSearch
+from loupe.db.store import Store
+from loupe.flows.ccd.searching import RecordedSearch
+from loupe.models.search.openverse import OpenverseImageSearch
+from loupe.schemas.errors import BudgetReachedError
+from loupe.schemas.image_search import OpenverseSearch
 
 TODAY = datetime(2026, 11, 20, 12, tzinfo=UTC)
 SPENT = 3

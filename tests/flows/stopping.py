@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from schemas.records import Granularity
+from loupe.schemas.records import Granularity
 from tests.flows.worlds import RunningProgram, write_people, write_toml
 from tests.servers.counting_server import CountingServer
 

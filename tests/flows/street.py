@@ -7,16 +7,16 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from models.tracking.detector import Detections, Frame, PersonDetector, Pixels
-from schemas.chat import ModelRef
-from schemas.tracking import DetectorSpec
-from sources.demonstration.street import (
+from loupe.models.tracking.detector import Detections, Frame, PersonDetector, Pixels
+from loupe.schemas.chat import ModelRef
+from loupe.schemas.tracking import DetectorSpec
+from loupe.sources.demonstration.street import (
     StreetWorld,
     TrueVideo,
     load_street_truth,
     write_street_world,
 )
-from sources.video.reader import open_video
+from loupe.sources.video.reader import open_video
 
 _WIDTH = 32
 _LEAST_VISIBLE = 0.3

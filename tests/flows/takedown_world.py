@@ -12,19 +12,19 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from annotate.backend import Desks
-from annotate.queues import SHARED
-from flows.ccd.pipeline import ccd_pipeline
-from flows.engine.context import RunContext
-from flows.engine.pipeline import run_pipeline
-from flows.recos.pipeline import recos_pipeline
-from flows.ufine3c.pipeline import ufine3c_pipeline
-from flows.ufine6926.pipeline import ufine6926_pipeline
-from models.profiles.loader import load_profile
-from release.manifest import read_manifest
-from release.row_files import read_parquet_rows
-from schemas.base import sha256_of
-from schemas.build import (
+from loupe.annotate.backend import Desks
+from loupe.annotate.queues import SHARED
+from loupe.flows.ccd.pipeline import ccd_pipeline
+from loupe.flows.engine.context import RunContext
+from loupe.flows.engine.pipeline import run_pipeline
+from loupe.flows.recos.pipeline import recos_pipeline
+from loupe.flows.ufine3c.pipeline import ufine3c_pipeline
+from loupe.flows.ufine6926.pipeline import ufine6926_pipeline
+from loupe.models.profiles.loader import load_profile
+from loupe.release.manifest import read_manifest
+from loupe.release.row_files import read_parquet_rows
+from loupe.schemas.base import sha256_of
+from loupe.schemas.build import (
     CcdBuild,
     RecosBuild,
     SourceSpec,
@@ -33,12 +33,17 @@ from schemas.build import (
     UFine6926Build,
     VideoSourceSpec,
 )
-from schemas.profile import Profile
-from schemas.recos import DiscriminabilitySettings
-from schemas.taxonomy import RetrievalTask
-from schemas.tracking import FilterSettings, TrackingSettings
-from sources.demonstration.stills import StillsWorld, load_stills_truth, write_stills_world
-from sources.demonstration.street import StreetWorld, TrueSighting, TrueVideo, write_street_world
+from loupe.schemas.profile import Profile
+from loupe.schemas.recos import DiscriminabilitySettings
+from loupe.schemas.taxonomy import RetrievalTask
+from loupe.schemas.tracking import FilterSettings, TrackingSettings
+from loupe.sources.demonstration.stills import StillsWorld, load_stills_truth, write_stills_world
+from loupe.sources.demonstration.street import (
+    StreetWorld,
+    TrueSighting,
+    TrueVideo,
+    write_street_world,
+)
 from tests.annotate.memory_desk import MemoryOffice
 from tests.flows.ccd_reviewers import answer, right
 from tests.flows.recos_world import seeing_profile, write_names

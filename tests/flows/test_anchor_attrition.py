@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from db.decisions import append_decisions
-from db.entities import NewDecision
-from db.quarantine import quarantined
-from flows.engine.context import RunContext
-from flows.engine.report import Progress
-from flows.engine.software import software
-from release.row_files import read_release
-from release.verify import verify_release
-from schemas.profile import StyleLimits
-from sources.demonstration.stills import StillsWorld
+from loupe.db.decisions import append_decisions
+from loupe.db.entities import NewDecision
+from loupe.db.quarantine import quarantined
+from loupe.flows.engine.context import RunContext
+from loupe.flows.engine.report import Progress
+from loupe.flows.engine.software import software
+from loupe.release.row_files import read_release
+from loupe.release.verify import verify_release
+from loupe.schemas.profile import StyleLimits
+from loupe.sources.demonstration.stills import StillsWorld
 from tests.flows.ccd_world import (
     DATASET,
     contrast_build,

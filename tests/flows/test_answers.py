@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from checks.defects import chatter_in, refusal_in
-from checks.form import CAPTION
-from flows.answers import (
+from loupe.checks.defects import chatter_in, refusal_in
+from loupe.checks.form import CAPTION
+from loupe.flows.answers import (
     UnusableAnswerError,
     check_language,
     check_translation,
@@ -20,9 +20,9 @@ from flows.answers import (
     repairs_of,
     words_of,
 )
-from flows.ufine3c.rewriting import read_rewrite
-from schemas.chat import ChatAnswer
-from schemas.records import Rejection
+from loupe.flows.ufine3c.rewriting import read_rewrite
+from loupe.schemas.chat import ChatAnswer
+from loupe.schemas.records import Rejection
 from tests.annotate.interfaces.proposed import PHOTOGRAPHS
 
 ENGLISH = "A red car stands on a street."

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import pytest
 
-from db.store import LEASE_SECONDS, Store
+from loupe.db.store import LEASE_SECONDS, Store
 from tests.db.samples import caption, store_entities
 from tests.flows import asking_run
 from tests.flows.worlds import RunningProgram

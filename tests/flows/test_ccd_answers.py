@@ -7,23 +7,23 @@ from typing import Any
 
 import pytest
 
-from db.entities import StoredEntity
-from db.quarantine import quarantined
-from flows.ccd.pipeline import ccd_pipeline
-from flows.engine.context import BuildReport, RunContext
-from release.verify import verify_release
-from schemas.contrast import StrategyDraft
-from schemas.errors import ModelError
-from schemas.proposals import CaptionGroup, Strategy
-from schemas.records import Caption, Image, Rejection
-from schemas.requests import (
+from loupe.db.entities import StoredEntity
+from loupe.db.quarantine import quarantined
+from loupe.flows.ccd.pipeline import ccd_pipeline
+from loupe.flows.engine.context import BuildReport, RunContext
+from loupe.release.verify import verify_release
+from loupe.schemas.contrast import StrategyDraft
+from loupe.schemas.errors import ModelError
+from loupe.schemas.proposals import CaptionGroup, Strategy
+from loupe.schemas.records import Caption, Image, Rejection
+from loupe.schemas.requests import (
     CAPTIONS_FIELD,
     STRATEGIES_FIELD,
     TRANSLATIONS_FIELD,
     RefinementBrief,
     StrategyBrief,
 )
-from sources.demonstration.stills import StillsWorld
+from loupe.sources.demonstration.stills import StillsWorld
 from tests.flows.ccd_world import DATASET, entities, strategy_pipeline
 from tests.flows.drawn_stills import DrawnStills
 from tests.flows.found_variants import FoundVariants, build_found

@@ -12,21 +12,21 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from db.blob_check import BlobCheck
-from db.blobs import BlobStore
-from db.entities import AgentRef
-from db.withdrawal_graph import WithdrawalTarget
-from flows.blob_repair import repair_blobs
-from flows.engine.context import RunContext
-from flows.withdrawal.execution import carry_out
-from flows.withdrawal.plan import confirm, plan_withdrawal, request_of
-from release.manifest import read_manifest
-from release.verify import verify_release
-from schemas.contrast import ContrastGroup, StoredEdit
-from schemas.errors import ConfigurationError
-from schemas.proposals import Candidate, CaptionGroup, Strategy
-from schemas.records import Caption, Image
-from sources.demonstration.stills import StillsWorld
+from loupe.db.blob_check import BlobCheck
+from loupe.db.blobs import BlobStore
+from loupe.db.entities import AgentRef
+from loupe.db.withdrawal_graph import WithdrawalTarget
+from loupe.flows.blob_repair import repair_blobs
+from loupe.flows.engine.context import RunContext
+from loupe.flows.withdrawal.execution import carry_out
+from loupe.flows.withdrawal.plan import confirm, plan_withdrawal, request_of
+from loupe.release.manifest import read_manifest
+from loupe.release.verify import verify_release
+from loupe.schemas.contrast import ContrastGroup, StoredEdit
+from loupe.schemas.errors import ConfigurationError
+from loupe.schemas.proposals import Candidate, CaptionGroup, Strategy
+from loupe.schemas.records import Caption, Image
+from loupe.sources.demonstration.stills import StillsWorld
 from tests.flows.ccd_world import ANCHORS, DATASET, contrast_build, entities, run_unattended
 from tests.flows.drawn_stills import DrawnStills
 from tests.flows.runs import copied_run

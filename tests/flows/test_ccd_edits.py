@@ -9,17 +9,17 @@ from typing import Any
 import pytest
 from PIL import Image as Pictures
 
-from db.entities import LIVE, StoredEntity, parents_of
-from db.work import count_plans
-from flows.ccd.editing import MOST_ATTEMPTS, known_pin, pin
-from flows.engine.context import RunContext
-from models.builtin.stills.editor import Change, StillsEditor, say_change
-from models.builtin.stills.scene import KINDS, Thing, apart, read_scene
-from schemas.base import Box
-from schemas.build import CcdBuild
-from schemas.contrast import ImageRequest, StoredEdit
-from schemas.errors import ModelError
-from schemas.image_edit import (
+from loupe.db.entities import LIVE, StoredEntity, parents_of
+from loupe.db.work import count_plans
+from loupe.flows.ccd.editing import MOST_ATTEMPTS, known_pin, pin
+from loupe.flows.engine.context import RunContext
+from loupe.models.builtin.stills.editor import Change, StillsEditor, say_change
+from loupe.models.builtin.stills.scene import KINDS, Thing, apart, read_scene
+from loupe.schemas.base import Box
+from loupe.schemas.build import CcdBuild
+from loupe.schemas.contrast import ImageRequest, StoredEdit
+from loupe.schemas.errors import ModelError
+from loupe.schemas.image_edit import (
     BuiltinEditor,
     EditedPicture,
     EditFailure,
@@ -27,11 +27,11 @@ from schemas.image_edit import (
     EditRequest,
     QwenImageEdit,
 )
-from schemas.profile import EditCheckSettings
-from schemas.proposals import Candidate
-from schemas.provenance import Role
-from schemas.records import Image
-from sources.demonstration.stills import StillsWorld
+from loupe.schemas.profile import EditCheckSettings
+from loupe.schemas.proposals import Candidate
+from loupe.schemas.provenance import Role
+from loupe.schemas.records import Image
+from loupe.sources.demonstration.stills import StillsWorld
 from tests.flows.ccd_reviewers import GATES, answer_all, build_once, open_office, right, wrong
 from tests.flows.ccd_world import (
     DATASET,
@@ -170,7 +170,7 @@ def test_an_editor_revision_is_looked_up_once_a_dataset(
         asked.append(spec)
         return spec.model_copy(update={"revision": "c" * 40})
 
-    monkeypatch.setattr("models.qwen_image_edit.pinned_editor", hub)
+    monkeypatch.setattr("loupe.models.qwen_image_edit.pinned_editor", hub)
     editor = QwenImageEdit(provider="qwen-image-edit")
     assert known_pin(run, DATASET, editor) is None
     first = pin(run, DATASET, editor)

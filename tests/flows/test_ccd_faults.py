@@ -6,30 +6,30 @@ from typing import Any
 
 import pytest
 
-from db.calls import requests_since
-from db.decisions import append_decisions
-from db.entities import AgentRef, NewDecision
-from db.quarantine import put_back, quarantined
-from flows.ccd.downloading import is_transient
-from flows.ccd.image_requests import request_images, waiting_strategies
-from flows.ccd.pipeline import ccd_pipeline
-from flows.ccd.searching import RecordedSearch, RequestSearches
-from flows.engine.context import BuildReport, RunContext
-from models.adapter import always
-from schemas.chat import ModelRef
-from schemas.contrast import (
+from loupe.db.calls import requests_since
+from loupe.db.decisions import append_decisions
+from loupe.db.entities import AgentRef, NewDecision
+from loupe.db.quarantine import put_back, quarantined
+from loupe.flows.ccd.downloading import is_transient
+from loupe.flows.ccd.image_requests import request_images, waiting_strategies
+from loupe.flows.ccd.pipeline import ccd_pipeline
+from loupe.flows.ccd.searching import RecordedSearch, RequestSearches
+from loupe.flows.engine.context import BuildReport, RunContext
+from loupe.models.adapter import always
+from loupe.schemas.chat import ModelRef
+from loupe.schemas.contrast import (
     ChoiceCalibration,
     FoundHit,
     FoundPicture,
     ImageRequest,
     ResultsConsidered,
 )
-from schemas.errors import BudgetReachedError, ModelError, ServiceError, UsageError
-from schemas.image_search import OpenverseSearch, SearchFailure, SearchOutcome
-from schemas.profile import Profile
-from schemas.proposals import Candidate
-from schemas.records import Rejection
-from sources.demonstration.stills import StillsWorld
+from loupe.schemas.errors import BudgetReachedError, ModelError, ServiceError, UsageError
+from loupe.schemas.image_search import OpenverseSearch, SearchFailure, SearchOutcome
+from loupe.schemas.profile import Profile
+from loupe.schemas.proposals import Candidate
+from loupe.schemas.records import Rejection
+from loupe.sources.demonstration.stills import StillsWorld
 from tests.flows.ccd_world import DATASET, entities, image_pipeline
 from tests.flows.drawn_stills import DrawnStills
 from tests.flows.found_variants import FoundVariants, build_found

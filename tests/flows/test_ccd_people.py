@@ -10,21 +10,21 @@ import pytest
 from pyarrow import parquet
 from sqlalchemy import func, select
 
-from db.decisions import last_agents
-from db.entities import LIVE, StoredEntity, fetch, parents_of
-from db.store import Store
-from db.tables import ModelCall
-from flows.engine.context import BuildReport, RunContext
-from release.row_files import read_release
-from release.verify import verify_release
-from schemas.build import CcdBuild
-from schemas.contrast import ContrastGroup, ImageRequest
-from schemas.profile import BuiltinContraster
-from schemas.proposals import Candidate, CaptionGroup, GroupMember, Strategy
-from schemas.provenance import Role
-from schemas.records import Caption, Image
-from schemas.taxonomy import DifferenceType
-from sources.demonstration.stills import StillsWorld
+from loupe.db.decisions import last_agents
+from loupe.db.entities import LIVE, StoredEntity, fetch, parents_of
+from loupe.db.store import Store
+from loupe.db.tables import ModelCall
+from loupe.flows.engine.context import BuildReport, RunContext
+from loupe.release.row_files import read_release
+from loupe.release.verify import verify_release
+from loupe.schemas.build import CcdBuild
+from loupe.schemas.contrast import ContrastGroup, ImageRequest
+from loupe.schemas.profile import BuiltinContraster
+from loupe.schemas.proposals import Candidate, CaptionGroup, GroupMember, Strategy
+from loupe.schemas.provenance import Role
+from loupe.schemas.records import Caption, Image
+from loupe.schemas.taxonomy import DifferenceType
+from loupe.sources.demonstration.stills import StillsWorld
 from tests.annotate.memory_desk import MemoryOffice
 from tests.flows.ccd_reviewers import (
     GATES,

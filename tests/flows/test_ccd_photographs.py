@@ -13,14 +13,14 @@ import numpy as np
 import pytest
 from PIL import Image as Pictures
 
-from annotate.queues import SHARED
-from db.entities import StoredEntity, find
-from flows.engine.context import RunContext
-from release.verify import verify_release
-from schemas.build import CcdBuild, SourceSpec
-from schemas.proposals import Candidate
-from schemas.records import Picture
-from schemas.taxonomy import DifferenceType
+from loupe.annotate.queues import SHARED
+from loupe.db.entities import StoredEntity, find
+from loupe.flows.engine.context import RunContext
+from loupe.release.verify import verify_release
+from loupe.schemas.build import CcdBuild, SourceSpec
+from loupe.schemas.proposals import Candidate
+from loupe.schemas.records import Picture
+from loupe.schemas.taxonomy import DifferenceType
 from tests.annotate.interfaces.regions import Regions
 from tests.annotate.memory_desk import MemoryOffice
 from tests.flows.ccd_reviewers import answer, build_once, right, wrong

@@ -10,21 +10,21 @@ from collections.abc import Iterator
 import pytest
 from sqlalchemy import select
 
-from annotate.queues import SHARED
-from db.entities import StoredEntity
-from db.quarantine import quarantined
-from db.tables import ModelCall
-from flows.ccd.edit_measures import concerns_all
-from flows.engine.context import RunContext
-from release.verify import verify_release
-from schemas.build import CcdBuild
-from schemas.contrast import ContrastGroup, ImageRequest
-from schemas.errors import UsageError
-from schemas.image_edit import QwenImageEdit
-from schemas.profile import OpenAIChat, Profile, Sampling
-from schemas.proposals import Candidate, CaptionGroup, Strategy
-from schemas.records import Caption, Rejection
-from sources.demonstration.stills import StillsWorld
+from loupe.annotate.queues import SHARED
+from loupe.db.entities import StoredEntity
+from loupe.db.quarantine import quarantined
+from loupe.db.tables import ModelCall
+from loupe.flows.ccd.edit_measures import concerns_all
+from loupe.flows.engine.context import RunContext
+from loupe.release.verify import verify_release
+from loupe.schemas.build import CcdBuild
+from loupe.schemas.contrast import ContrastGroup, ImageRequest
+from loupe.schemas.errors import UsageError
+from loupe.schemas.image_edit import QwenImageEdit
+from loupe.schemas.profile import OpenAIChat, Profile, Sampling
+from loupe.schemas.proposals import Candidate, CaptionGroup, Strategy
+from loupe.schemas.records import Caption, Rejection
+from loupe.sources.demonstration.stills import StillsWorld
 from tests.annotate.memory_desk import MemoryOffice
 from tests.flows.ccd_reviewers import answer, build_once, right
 from tests.flows.ccd_world import DATASET, contrast_build, contrast_profile, counted_model, entities

@@ -5,16 +5,16 @@ from typing import Any
 
 import pytest
 
-from db.decisions import append_decisions
-from db.entities import NewDecision, Verdict, fetch
-from db.quarantine import quarantined
-from flows.ccd.image_requests import request_images
-from flows.engine.context import RunContext
-from flows.engine.software import software
-from schemas.contrast import ImageRequest
-from schemas.errors import BudgetReachedError
-from schemas.proposals import Candidate, Strategy
-from sources.demonstration.stills import StillsWorld
+from loupe.db.decisions import append_decisions
+from loupe.db.entities import NewDecision, Verdict, fetch
+from loupe.db.quarantine import quarantined
+from loupe.flows.ccd.image_requests import request_images
+from loupe.flows.engine.context import RunContext
+from loupe.flows.engine.software import software
+from loupe.schemas.contrast import ImageRequest
+from loupe.schemas.errors import BudgetReachedError
+from loupe.schemas.proposals import Candidate, Strategy
+from loupe.sources.demonstration.stills import StillsWorld
 from tests.flows.ccd_world import entities, image_pipeline
 from tests.flows.drawn_stills import DrawnStills
 from tests.flows.found_variants import FoundVariants, build_found

@@ -9,23 +9,23 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from db.entities import find
-from db.store import Store
-from flows.ccd import downloading as found_images
-from flows.ccd import editing as edit_ledger
-from flows.ccd import editing as edited_images
-from flows.ccd import image_choice
-from flows.ccd import strategies as strategy_proposals
-from flows.engine import model_step
-from flows.engine.context import BuildReport
-from flows.engine.runner import Stage
-from models.builtin.stills.editor import StillsEditor
-from release.verify import verify_release
-from schemas.build import CcdBuild
-from schemas.image_edit import BuiltinEditor, EditOutcome, EditRequest
-from schemas.profile import Profile
-from schemas.proposals import Candidate
-from sources.demonstration.stills import StillsWorld
+from loupe.db.entities import find
+from loupe.db.store import Store
+from loupe.flows.ccd import downloading as found_images
+from loupe.flows.ccd import editing as edit_ledger
+from loupe.flows.ccd import editing as edited_images
+from loupe.flows.ccd import image_choice
+from loupe.flows.ccd import strategies as strategy_proposals
+from loupe.flows.engine import model_step
+from loupe.flows.engine.context import BuildReport
+from loupe.flows.engine.runner import Stage
+from loupe.models.builtin.stills.editor import StillsEditor
+from loupe.release.verify import verify_release
+from loupe.schemas.build import CcdBuild
+from loupe.schemas.image_edit import BuiltinEditor, EditOutcome, EditRequest
+from loupe.schemas.profile import Profile
+from loupe.schemas.proposals import Candidate
+from loupe.sources.demonstration.stills import StillsWorld
 from tests.flows.ccd_world import DATASET
 from tests.flows.drawn_stills import DrawnStills
 from tests.flows.found_variants import FoundVariants, build_found, found_variants

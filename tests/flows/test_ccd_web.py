@@ -13,24 +13,24 @@ from typing import Any, NamedTuple
 import pytest
 from PIL import Image as Pictures
 
-from annotate.backend import Desks
-from db.entities import fetch, parents_of
-from db.quarantine import quarantined
-from flows.ccd.pipeline import ccd_pipeline
-from flows.engine.context import BuildReport, RunContext
-from flows.engine.pipeline import run_pipeline
-from release.files import ATTRIBUTION
-from release.markup import as_text
-from release.verify import verify_release
-from schemas.base import sha256_of
-from schemas.contrast import FoundHit, FoundPicture
-from schemas.image_search import DownloadSettings, OpenverseSearch
-from schemas.profile import Profile
-from schemas.proposals import Candidate
-from schemas.provenance import Role
-from schemas.records import Image, Source
-from sources.demonstration.stills import StillsWorld
-from sources.web.downloading import ImageDownloader
+from loupe.annotate.backend import Desks
+from loupe.db.entities import fetch, parents_of
+from loupe.db.quarantine import quarantined
+from loupe.flows.ccd.pipeline import ccd_pipeline
+from loupe.flows.engine.context import BuildReport, RunContext
+from loupe.flows.engine.pipeline import run_pipeline
+from loupe.release.files import ATTRIBUTION
+from loupe.release.markup import as_text
+from loupe.release.verify import verify_release
+from loupe.schemas.base import sha256_of
+from loupe.schemas.contrast import FoundHit, FoundPicture
+from loupe.schemas.image_search import DownloadSettings, OpenverseSearch
+from loupe.schemas.profile import Profile
+from loupe.schemas.proposals import Candidate
+from loupe.schemas.provenance import Role
+from loupe.schemas.records import Image, Source
+from loupe.sources.demonstration.stills import StillsWorld
+from loupe.sources.web.downloading import ImageDownloader
 from tests.flows.ccd_world import DATASET, contrast_build, contrast_profile, counted_model, entities
 from tests.flows.drawn_stills import DrawnStills
 from tests.flows.runs import new_run

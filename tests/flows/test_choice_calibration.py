@@ -4,16 +4,16 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from flows.ccd.choice_calibration import (
+from loupe.flows.ccd.choice_calibration import (
     LEAST_KNOWN,
     calibrate_choice,
     similarity_summary,
     uncalibrated_threshold_warning,
 )
-from flows.ccd.editing import edit_bounds_warning
-from models.profiles.loader import load_profile
-from schemas.contrast import ChoiceCalibration, ObservedResult, SuggestedBound
-from schemas.profile import ChoiceSettings
+from loupe.flows.ccd.editing import edit_bounds_warning
+from loupe.models.profiles.loader import load_profile
+from loupe.schemas.contrast import ChoiceCalibration, ObservedResult, SuggestedBound
+from loupe.schemas.profile import ChoiceSettings
 
 SETTINGS = ChoiceSettings(floor=0.3, ceiling=0.97)
 

@@ -17,17 +17,17 @@ from prefect.settings import PREFECT_API_URL, temporary_settings
 from prov.model import ProvDocument
 from typer.testing import CliRunner
 
-from db.entities import find
-from db.store import Store
-from flows.cli import commands, run
-from flows.cli.deployments import _cancel, _follow
-from flows.cli.main import app, main
-from flows.engine.build_files import DONE, SEED
-from schemas.errors import ServiceError
-from schemas.records import Caption, Granularity
-from services.prefect_server import SERVER
-from services.process import LOOPBACK, ServiceSpec, free_port, start, stop
-from sources.demonstration import write_people_world
+from loupe.db.entities import find
+from loupe.db.store import Store
+from loupe.flows.cli import commands, run
+from loupe.flows.cli.deployments import _cancel, _follow
+from loupe.flows.cli.main import app, main
+from loupe.flows.engine.build_files import DONE, SEED
+from loupe.schemas.errors import ServiceError
+from loupe.schemas.records import Caption, Granularity
+from loupe.services.prefect_server import SERVER
+from loupe.services.process import LOOPBACK, ServiceSpec, free_port, start, stop
+from loupe.sources.demonstration import write_people_world
 from tests.flows.command_line import Loupe
 from tests.flows.hostile import CAPTION, INJECTION, REASONS, write_hostile
 from tests.flows.worlds import write_people, write_toml
@@ -376,7 +376,7 @@ def test_the_demo_builds_a_release_and_suggests_commands_that_work(
 def test_the_demo_explains_how_to_activate_loupe_if_it_is_not_on_the_path(
     monkeypatch: pytest.MonkeyPatch, found: str | None, message: str
 ) -> None:
-    monkeypatch.setattr("flows.cli.run.shutil.which", lambda _name: found)
+    monkeypatch.setattr("loupe.flows.cli.run.shutil.which", lambda _name: found)
     shown = run._activation()
     assert message in shown
     assert bool(shown) == bool(message)

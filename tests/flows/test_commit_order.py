@@ -13,12 +13,12 @@ from unittest.mock import patch
 
 import pytest
 
-from annotate.backend import Desks
-from db.store import Store
-from flows.ccd.pipeline import ccd_pipeline
-from flows.engine.pipeline import run_pipeline
-from flows.engine.runner import Stage
-from flows.recos.pipeline import recos_pipeline
+from loupe.annotate.backend import Desks
+from loupe.db.store import Store
+from loupe.flows.ccd.pipeline import ccd_pipeline
+from loupe.flows.engine.pipeline import run_pipeline
+from loupe.flows.engine.runner import Stage
+from loupe.flows.recos.pipeline import recos_pipeline
 from tests.flows.ccd_world import contrast_build, contrast_profile, searched_folder
 from tests.flows.drawn_stills import DrawnStills
 from tests.flows.homes import contents_of
@@ -72,7 +72,7 @@ def run_out_of_order(
     home.mkdir()
     shutil.copy(database, home / "loupe.db")
     store = Store.open(f"sqlite:///{home / 'loupe.db'}")
-    with patch("flows.engine.runner.ThreadPoolExecutor", executor):
+    with patch("loupe.flows.engine.runner.ThreadPoolExecutor", executor):
         report = run_pipeline(context_of(store, home), pipeline, build, profile, no_desks)
     store.close()
     assert report.release_id is not None

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from flows.engine.pipeline import load_build
-from release.published import RECOS_TASKS
-from schemas.build import Build, CcdBuild, RecosBuild, UFine3CBuild, UFine6926Build
-from schemas.errors import ConfigurationError
+from loupe.flows.engine.pipeline import load_build
+from loupe.release.published import RECOS_TASKS
+from loupe.schemas.build import Build, CcdBuild, RecosBuild, UFine3CBuild, UFine6926Build
+from loupe.schemas.errors import ConfigurationError
 
 BUILD = """
 dataset = "mine"

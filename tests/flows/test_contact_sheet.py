@@ -10,14 +10,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from db.entities import find
-from db.store import Store
-from flows.engine.pages import histogram
-from flows.ufine6926.filter_explanation import SHOWN_FAR, SHOWN_NEAR, Sheet, collect, sheet_document
-from flows.ufine6926.noise_filter import Thresholds
-from schemas.errors import UsageError
-from schemas.tracking import FilterSettings
-from schemas.video import FilterReport
+from loupe.db.entities import find
+from loupe.db.store import Store
+from loupe.flows.engine.pages import histogram
+from loupe.flows.ufine6926.filter_explanation import (
+    SHOWN_FAR,
+    SHOWN_NEAR,
+    Sheet,
+    collect,
+    sheet_document,
+)
+from loupe.flows.ufine6926.noise_filter import Thresholds
+from loupe.schemas.errors import UsageError
+from loupe.schemas.tracking import FilterSettings
+from loupe.schemas.video import FilterReport
 from tests.chromium import all_pictures_show
 from tests.flows.command_line import Loupe
 from tests.flows.filter_world import DATASET, blobs_of, store_tracks, with_crops

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from db.blobs import BlobStore
-from flows.engine.context import BuildReport, RunContext
-from flows.engine.releasing import release
-from release.manifest import read_manifest
-from schemas.errors import UsageError
+from loupe.db.blobs import BlobStore
+from loupe.flows.engine.context import BuildReport, RunContext
+from loupe.flows.engine.releasing import release
+from loupe.release.manifest import read_manifest
+from loupe.schemas.errors import UsageError
 from tests.flows.runs import Released, context_of
 from tests.release.worlds import DATASET, SOURCES, Composer, picture, store_world
 

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from flows.engine import build_files
-from flows.engine.build_files import DONE, SEED, demonstration_build
-from schemas.build import SourceSpec, UFine3CBuild, UFine6926Build, VideoSourceSpec
-from sources.demonstration import write_people_world
+from loupe.flows.engine import build_files
+from loupe.flows.engine.build_files import DONE, SEED, demonstration_build
+from loupe.schemas.build import SourceSpec, UFine3CBuild, UFine6926Build, VideoSourceSpec
+from loupe.sources.demonstration import write_people_world
 
 
 def test_both_demonstrations_can_share_an_installation(

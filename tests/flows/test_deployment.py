@@ -25,19 +25,19 @@ from prefect.settings import (
     temporary_settings,
 )
 
-from annotate.queues import shipped
-from db.entities import StoredEntity, find
-from db.evaluations import evaluations_of
-from db.lineage import TracedEntity, trace
-from db.store import Store
-from flows.engine.pipeline import load_build
-from release.row_files import read_release
-from schemas.base import sha256_of
-from schemas.build import UFine3CBuild
-from schemas.cfam import TrainingRecord
-from schemas.records import Caption, Image, PromptText, Rewrite, Source
-from services.prefect_server import prefect_auth_string
-from sources.demonstration import write_people_world
+from loupe.annotate.queues import shipped
+from loupe.db.entities import StoredEntity, find
+from loupe.db.evaluations import evaluations_of
+from loupe.db.lineage import TracedEntity, trace
+from loupe.db.store import Store
+from loupe.flows.engine.pipeline import load_build
+from loupe.release.row_files import read_release
+from loupe.schemas.base import sha256_of
+from loupe.schemas.build import UFine3CBuild
+from loupe.schemas.cfam import TrainingRecord
+from loupe.schemas.records import Caption, Image, PromptText, Rewrite, Source
+from loupe.services.prefect_server import prefect_auth_string
+from loupe.sources.demonstration import write_people_world
 from tests.annotate.answering import Regions, accepting, editing, rejecting
 from tests.flows.killing import calls_in
 from tests.flows.prefect_runs import FlowRun, Prefect

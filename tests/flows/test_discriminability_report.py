@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from flows.engine.pages import BINS, shrunk_uri, write_report_page
-from flows.recos.validation_loop import (
+from loupe.flows.engine.pages import BINS, shrunk_uri, write_report_page
+from loupe.flows.recos.validation_loop import (
     EXAMPLES,
     CaptionHistory,
     Draft,
@@ -19,9 +19,9 @@ from flows.recos.validation_loop import (
     render_report,
     run_validation,
 )
-from schemas.records import Rejection
-from schemas.recos import CaptionVerdict, DiscriminabilitySettings
-from schemas.taxonomy import RetrievalTask
+from loupe.schemas.records import Rejection
+from loupe.schemas.recos import CaptionVerdict, DiscriminabilitySettings
+from loupe.schemas.taxonomy import RetrievalTask
 from tests.chromium import all_pictures_show
 
 SETTINGS = DiscriminabilitySettings(k=10, eta=0.6, rounds=3)

@@ -20,22 +20,22 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from annotate.queues import load_queues
 from benchmarks import reference
-from db.entities import find
-from db.store import Store
-from flows.engine.pipeline import load_build
-from flows.engine.release_facts import release_facts
-from flows.evaluation.reproduction import load_reproduction
-from flows.evaluation.training import load_training
-from models.profiles.loader import load_profile
-from schemas.build import Build, CcdBuild, RecosBuild, UFine3CBuild, UFine6926Build
-from schemas.errors import LoupeError
-from schemas.records import Granularity
-from schemas.records import Image as ImageRecord
-from sources.demonstration.descriptions import describe
-from sources.demonstration.figure import View, draw_pose
-from sources.demonstration.people import Chance, draw_person_attributes
+from loupe.annotate.queues import load_queues
+from loupe.db.entities import find
+from loupe.db.store import Store
+from loupe.flows.engine.pipeline import load_build
+from loupe.flows.engine.release_facts import release_facts
+from loupe.flows.evaluation.reproduction import load_reproduction
+from loupe.flows.evaluation.training import load_training
+from loupe.models.profiles.loader import load_profile
+from loupe.schemas.build import Build, CcdBuild, RecosBuild, UFine3CBuild, UFine6926Build
+from loupe.schemas.errors import LoupeError
+from loupe.schemas.records import Granularity
+from loupe.schemas.records import Image as ImageRecord
+from loupe.sources.demonstration.descriptions import describe
+from loupe.sources.demonstration.figure import View, draw_pose
+from loupe.sources.demonstration.people import Chance, draw_person_attributes
 from tests.flows.conftest import COMMAND
 from tests.flows.worlds import own_environment, write_toml
 from tests.servers.processes import REPOSITORY
@@ -258,7 +258,7 @@ class Reader:
 
     def loupe(self, *words: str) -> int:
         """Run `loupe` in this process, and return the exit code."""
-        from flows.cli.main import main
+        from loupe.flows.cli.main import main
 
         self._monkeypatch.setattr("sys.argv", ["loupe", *words])
         with pytest.raises(SystemExit) as ended:

@@ -4,20 +4,20 @@ from collections.abc import Callable
 
 import pytest
 
-from annotate.backend import OPENED_WITH, NewTask
-from annotate.interfaces.text_pages import DRAFT, LEAST_WORDS, count_words
-from db.entities import StoredEntity, fetch, find, parents_of
-from flows.engine.context import BuildReport, RunContext
-from flows.engine.pipeline import run_pipeline
-from flows.ufine6926.pipeline import ufine6926_pipeline
-from models.profiles.loader import load_profile
-from release.verify import verify_release
-from schemas.build import UFine6926Build, VideoSourceSpec
-from schemas.profile import BuiltinDescriber, DescribeSettings, Profile
-from schemas.provenance import Role
-from schemas.records import Caption, Image
-from schemas.tracking import FilterSettings, TrackingSettings
-from sources.demonstration.street import StreetWorld
+from loupe.annotate.backend import OPENED_WITH, NewTask
+from loupe.annotate.interfaces.text_pages import DRAFT, LEAST_WORDS, count_words
+from loupe.db.entities import StoredEntity, fetch, find, parents_of
+from loupe.flows.engine.context import BuildReport, RunContext
+from loupe.flows.engine.pipeline import run_pipeline
+from loupe.flows.ufine6926.pipeline import ufine6926_pipeline
+from loupe.models.profiles.loader import load_profile
+from loupe.release.verify import verify_release
+from loupe.schemas.build import UFine6926Build, VideoSourceSpec
+from loupe.schemas.profile import BuiltinDescriber, DescribeSettings, Profile
+from loupe.schemas.provenance import Role
+from loupe.schemas.records import Caption, Image
+from loupe.schemas.tracking import FilterSettings, TrackingSettings
+from loupe.sources.demonstration.street import StreetWorld
 from tests.annotate.interfaces.regions import ticked, written
 from tests.annotate.memory_desk import MemoryOffice
 from tests.annotate.office import hire

@@ -7,15 +7,15 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from db.embeddings import space_of, store_vectors
-from db.store import Store
-from flows.engine.embedding import CachedEmbedder, ReadableImage, image_file, read_ahead
-from flows.engine.report import LineProgress
-from models.builtin.embedder import ColourLexiconEmbedder
-from models.embedding import ImageTextEmbedder, Vectors
-from schemas.base import sha256_of
-from schemas.embedding import BuiltinEmbedder, EmbeddingModelSpec
-from schemas.errors import BlobMismatchError, IntegrityError
+from loupe.db.embeddings import space_of, store_vectors
+from loupe.db.store import Store
+from loupe.flows.engine.embedding import CachedEmbedder, ReadableImage, image_file, read_ahead
+from loupe.flows.engine.report import LineProgress
+from loupe.models.builtin.embedder import ColourLexiconEmbedder
+from loupe.models.embedding import ImageTextEmbedder, Vectors
+from loupe.schemas.base import sha256_of
+from loupe.schemas.embedding import BuiltinEmbedder, EmbeddingModelSpec
+from loupe.schemas.errors import BlobMismatchError, IntegrityError
 
 COLOURS = ("red", "green", "blue", "white")
 TEXTS = ("a man in a red shirt", "a woman in blue trousers", "a man in a red shirt", "")

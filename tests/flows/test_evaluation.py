@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from db.evaluations import evaluations_of
-from db.store import Store
-from flows.engine.context import RunContext
-from flows.engine.report import Progress, StageReport
-from flows.evaluation.run import (
+from loupe.db.evaluations import evaluations_of
+from loupe.db.store import Store
+from loupe.flows.engine.context import RunContext
+from loupe.flows.engine.report import Progress, StageReport
+from loupe.flows.evaluation.run import (
     EvaluationRequest,
     evaluate_release,
     length_group,
@@ -23,19 +23,19 @@ from flows.evaluation.run import (
     requested_embedders,
     sides,
 )
-from models.embedding import Vectors
-from models.registry import build_embedder
-from release.build import build_release
-from release.row_files import ReadRelease, read_release
-from retrieval.evaluation import chance_scores
-from schemas.embedding import (
+from loupe.models.embedding import Vectors
+from loupe.models.registry import build_embedder
+from loupe.release.build import build_release
+from loupe.release.row_files import ReadRelease, read_release
+from loupe.retrieval.evaluation import chance_scores
+from loupe.schemas.embedding import (
     BuiltinEmbedder,
     BuiltinStillsEmbedder,
     OpenClipEmbedder,
     TransformersEmbedder,
 )
-from schemas.errors import UsageError
-from schemas.evaluation import DirectionResult, EvaluationResult
+from loupe.schemas.errors import UsageError
+from loupe.schemas.evaluation import DirectionResult, EvaluationResult
 from tests.flows.command_line import Loupe
 from tests.flows.evaluation_samples import saved_vectors
 from tests.flows.worlds import write_people

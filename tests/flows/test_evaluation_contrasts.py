@@ -7,12 +7,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from db.evaluations import evaluations_of
-from db.store import Store
-from flows.engine.context import RunContext
-from flows.evaluation.leaderboard import FoundRelease, Leaderboard, arranged, leaderboard_document
-from flows.evaluation.leaderboard_page import render_markdown, render_page
-from flows.evaluation.run import (
+from loupe.db.evaluations import evaluations_of
+from loupe.db.store import Store
+from loupe.flows.engine.context import RunContext
+from loupe.flows.evaluation.leaderboard import (
+    FoundRelease,
+    Leaderboard,
+    arranged,
+    leaderboard_document,
+)
+from loupe.flows.evaluation.leaderboard_page import render_markdown, render_page
+from loupe.flows.evaluation.run import (
     ALL_QUERIES,
     BOTH,
     CONTRASTIVE,
@@ -23,14 +28,14 @@ from flows.evaluation.run import (
     samples_of,
     sides,
 )
-from release.build import build_release
-from release.row_files import ReadRelease, read_release
-from retrieval.contrastive import ContrastiveSetting, score_contrastive
-from retrieval.embeddings import unit_rows
-from retrieval.logistic import guess_methods
-from schemas.embedding import BuiltinEmbedder
-from schemas.evaluation import DIRECTIONS, Direction, EvaluationResult, GroupResult
-from schemas.taxonomy import DifferenceType, PrimaryType
+from loupe.release.build import build_release
+from loupe.release.row_files import ReadRelease, read_release
+from loupe.retrieval.contrastive import ContrastiveSetting, score_contrastive
+from loupe.retrieval.embeddings import unit_rows
+from loupe.retrieval.logistic import guess_methods
+from loupe.schemas.embedding import BuiltinEmbedder
+from loupe.schemas.evaluation import DIRECTIONS, Direction, EvaluationResult, GroupResult
+from loupe.schemas.taxonomy import DifferenceType, PrimaryType
 from tests.flows.evaluation_samples import saved_vectors
 from tests.flows.runs import context_of
 from tests.flows.test_leaderboard import OVERLAPS

@@ -6,16 +6,21 @@ from typing import Any
 import numpy as np
 import pytest
 
-from flows.engine.context import RunContext
-from flows.evaluation.leaderboard import FoundRelease, Leaderboard, arranged, leaderboard_document
-from flows.evaluation.leaderboard_page import render_markdown
-from flows.evaluation.run import evaluate_release
-from release.build import build_release
-from release.row_files import ReadRelease, read_release
-from retrieval.recos import RecosSamples, score_recos
-from schemas.evaluation import EvaluationResult
-from schemas.release import EmbedderUse
-from schemas.taxonomy import TIERS, RetrievalTask, Tier
+from loupe.flows.engine.context import RunContext
+from loupe.flows.evaluation.leaderboard import (
+    FoundRelease,
+    Leaderboard,
+    arranged,
+    leaderboard_document,
+)
+from loupe.flows.evaluation.leaderboard_page import render_markdown
+from loupe.flows.evaluation.run import evaluate_release
+from loupe.release.build import build_release
+from loupe.release.row_files import ReadRelease, read_release
+from loupe.retrieval.recos import RecosSamples, score_recos
+from loupe.schemas.evaluation import EvaluationResult
+from loupe.schemas.release import EmbedderUse
+from loupe.schemas.taxonomy import TIERS, RetrievalTask, Tier
 from tests.flows.command_line import Loupe
 from tests.flows.evaluation_samples import saved_vectors
 from tests.release.recos_world import RECOS, benchmark

@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from db.store import Store
-from db.withdrawal_graph import WithdrawalTarget
-from db.withdrawals import WithdrawalRequest, record_withdrawal
-from flows.engine.software import software
-from flows.ufine6926.noise_rules import RULES
-from schemas.tracking import FilterSettings
-from schemas.video import Observation
+from loupe.db.store import Store
+from loupe.db.withdrawal_graph import WithdrawalTarget
+from loupe.db.withdrawals import WithdrawalRequest, record_withdrawal
+from loupe.flows.engine.software import software
+from loupe.flows.ufine6926.noise_rules import RULES
+from loupe.schemas.tracking import FilterSettings
+from loupe.schemas.video import Observation
 from tests.flows.command_line import Loupe
 from tests.flows.filter_world import FilterWorld, blobs_of, store_tracks, with_crops
 from tests.flows.steps.tracklets.samples import observation, track, walk
@@ -161,7 +161,7 @@ def test_the_table_fits_the_width_of_the_terminal(
 ) -> None:
     for columns in [60, 80, 120, 200]:
         with subtests.test(columns=columns):
-            monkeypatch.setattr("flows.cli.noise_filter.out._width", columns)
+            monkeypatch.setattr("loupe.flows.cli.noise_filter.out._width", columns)
             lines = loupe("filter", "explain", world.tracks[1]).out.splitlines()
             table = [line for line in lines if any(rule.name in line for rule in RULES)]
             assert max(len(line) for line in table) <= columns

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from db.blob_check import BlobCheck
-from db.decisions import append_decisions
-from db.entities import (
+from loupe.db.blob_check import BlobCheck
+from loupe.db.decisions import append_decisions
+from loupe.db.entities import (
     ActivityRecord,
     NewDecision,
     StoredEntity,
@@ -17,12 +17,12 @@ from db.entities import (
     new_entity,
     parents_of,
 )
-from db.work import commit_chunk, register_plan
-from flows.engine.context import RunContext
-from flows.engine.software import software
-from flows.ufine6926.filter_explanation import collect, explain
-from flows.ufine6926.identities import form_identities
-from flows.ufine6926.noise_filter import (
+from loupe.db.work import commit_chunk, register_plan
+from loupe.flows.engine.context import RunContext
+from loupe.flows.engine.software import software
+from loupe.flows.ufine6926.filter_explanation import collect, explain
+from loupe.flows.ufine6926.identities import form_identities
+from loupe.flows.ufine6926.noise_filter import (
     FilterPlan,
     Thresholds,
     filter_tracks,
@@ -30,19 +30,19 @@ from flows.ufine6926.noise_filter import (
     propose,
     proposed_tracklets,
 )
-from flows.ufine6926.tracking import plan_tracking, track_videos
-from flows.ufine6926.video_import import import_videos, take_videos
-from models.tracking.detector import Pixels, PoseModel
-from schemas import tracking
-from schemas.build import VideoSourceSpec
-from schemas.chat import ModelRef
-from schemas.proposals import Tracklet, TrackletFrame
-from schemas.provenance import Role
-from schemas.records import Image
-from schemas.similarity import SplitSettings
-from schemas.tracking import FilterSettings, TrackingSettings
-from schemas.video import Body, FilterReport, Track
-from sources.demonstration.street import StreetWorld
+from loupe.flows.ufine6926.tracking import plan_tracking, track_videos
+from loupe.flows.ufine6926.video_import import import_videos, take_videos
+from loupe.models.tracking.detector import Pixels, PoseModel
+from loupe.schemas import tracking
+from loupe.schemas.build import VideoSourceSpec
+from loupe.schemas.chat import ModelRef
+from loupe.schemas.proposals import Tracklet, TrackletFrame
+from loupe.schemas.provenance import Role
+from loupe.schemas.records import Image
+from loupe.schemas.similarity import SplitSettings
+from loupe.schemas.tracking import FilterSettings, TrackingSettings
+from loupe.schemas.video import Body, FilterReport, Track
+from loupe.sources.demonstration.street import StreetWorld
 from tests.db.samples import activity_of
 from tests.flows.runs import copied_run, new_run
 from tests.flows.street import KnownStreet

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from flows.cli import output
-from models.profiles.settings import load_settings
-from schemas.records import Granularity
+from loupe.flows.cli import output
+from loupe.models.profiles.settings import load_settings
+from loupe.schemas.records import Granularity
 from tests.flows.command_line import Loupe
 from tests.flows.worlds import write_people
 

@@ -2,17 +2,17 @@
 
 import pytest
 
-from db.calls import NewCall, record_call
-from db.entities import new_entity
-from db.store import Store
-from flows.ufine3c.forecast import forecast
-from flows.ufine3c.judging import STAGE as JUDGE
-from flows.ufine3c.rewriting import STAGE as REWRITE
-from schemas.build import SourceSpec, UFine3CBuild
-from schemas.chat import ChatAnswer, ChatFailure, ChatOutcome, ChatRequest
-from schemas.profile import JudgeSettings, OpenAIChat, Prices, Profile, RewriteSettings
-from schemas.provenance import Role
-from schemas.records import Rewrite
+from loupe.db.calls import NewCall, record_call
+from loupe.db.entities import new_entity
+from loupe.db.store import Store
+from loupe.flows.ufine3c.forecast import forecast
+from loupe.flows.ufine3c.judging import STAGE as JUDGE
+from loupe.flows.ufine3c.rewriting import STAGE as REWRITE
+from loupe.schemas.build import SourceSpec, UFine3CBuild
+from loupe.schemas.chat import ChatAnswer, ChatFailure, ChatOutcome, ChatRequest
+from loupe.schemas.profile import JudgeSettings, OpenAIChat, Prices, Profile, RewriteSettings
+from loupe.schemas.provenance import Role
+from loupe.schemas.records import Rewrite
 from tests.db.samples import DATASET, caption, store_entities
 
 MODEL = OpenAIChat(

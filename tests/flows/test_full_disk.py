@@ -15,8 +15,8 @@ from typing import IO, Any, NamedTuple
 
 import pytest
 
-from release.build import build_release
-from release.manifest import MANIFEST
+from loupe.release.build import build_release
+from loupe.release.manifest import MANIFEST
 from tests.release.worlds import DATASET, small_world, store_world
 from tests.requirements import unavailable
 
@@ -24,10 +24,13 @@ _RUN = """
 import hashlib, json, os, subprocess, sys
 from pathlib import Path
 # Modules that commands import; each command runs in a fork of this process.
-import flows.engine.contamination, flows.engine.releasing, flows.withdrawal.releases
+import loupe.flows.engine.contamination
+import loupe.flows.engine.releasing
+import loupe.flows.withdrawal.releases
 import license_expression, pandas, pyarrow.pandas_compat
-import release.export.formats, release.report.writing
-from flows.cli.main import main
+import loupe.release.export.formats
+import loupe.release.report.writing
+from loupe.flows.cli.main import main
 
 def run(argv, variables):
     child = os.fork()

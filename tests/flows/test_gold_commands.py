@@ -3,9 +3,9 @@
 import json
 from pathlib import Path
 
-from db.gold import return_work, suspended_annotators
-from db.reviews import add_annotator
-from db.store import Store
+from loupe.db.gold import return_work, suspended_annotators
+from loupe.db.reviews import add_annotator
+from loupe.db.store import Store
 from tests.db.review_samples import QUEUE, Desk, store_rewrites
 from tests.flows.command_line import Loupe
 

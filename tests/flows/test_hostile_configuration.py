@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from annotate.queues import load_queues
-from flows.engine.pipeline import load_build
-from flows.engine.release_facts import release_facts
-from flows.evaluation.training import load_training
-from models.profiles.loader import load_profile
-from schemas.build import CcdBuild, RecosBuild, UFine3CBuild, UFine6926Build
-from schemas.errors import ConfigurationError
+from loupe.annotate.queues import load_queues
+from loupe.flows.engine.pipeline import load_build
+from loupe.flows.engine.release_facts import release_facts
+from loupe.flows.evaluation.training import load_training
+from loupe.models.profiles.loader import load_profile
+from loupe.schemas.build import CcdBuild, RecosBuild, UFine3CBuild, UFine6926Build
+from loupe.schemas.errors import ConfigurationError
 
 PROFILES = Path(__file__).parents[2] / "models" / "profiles"
 SOURCE = """

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flows.ccd.image_choice import (
+from loupe.flows.ccd.image_choice import (
     CandidateVectors,
     Choice,
     are_again,
@@ -15,11 +15,11 @@ from flows.ccd.image_choice import (
     fit_warnings,
     similarities_to,
 )
-from models.embedding import Vectors
-from retrieval.similarity.near_duplicates import fingerprint
-from schemas.profile import ChoiceSettings
-from schemas.records import Rejection
-from schemas.similarity import ImageFingerprint, NearDuplicateSettings
+from loupe.models.embedding import Vectors
+from loupe.retrieval.similarity.near_duplicates import fingerprint
+from loupe.schemas.profile import ChoiceSettings
+from loupe.schemas.records import Rejection
+from loupe.schemas.similarity import ImageFingerprint, NearDuplicateSettings
 from tests.retrieval.similarity.pictures import VARIANTS, encoded, street
 
 SETTINGS = ChoiceSettings(first=5, floor=0.3, ceiling=0.95)

@@ -8,16 +8,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from db.entities import find
-from flows.engine.context import RunContext
-from flows.engine.importing import import_source
-from flows.evaluation.run import evaluate_release
-from release.build import build_release
-from release.row_files import CCD_LINES, read_release
-from release.verify import verify_release
-from schemas.build import SourceSpec
-from schemas.embedding import PrecomputedEmbedder
-from schemas.records import Caption, Image
+from loupe.db.entities import find
+from loupe.flows.engine.context import RunContext
+from loupe.flows.engine.importing import import_source
+from loupe.flows.evaluation.run import evaluate_release
+from loupe.release.build import build_release
+from loupe.release.row_files import CCD_LINES, read_release
+from loupe.release.verify import verify_release
+from loupe.schemas.build import SourceSpec
+from loupe.schemas.embedding import PrecomputedEmbedder
+from loupe.schemas.records import Caption, Image
 from tests.flows.test_evaluation_contrasts import accuracies, built, noisy
 
 NAME = "mscoco-ccd"

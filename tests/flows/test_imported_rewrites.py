@@ -3,9 +3,9 @@
 import json
 from pathlib import Path
 
-from models.builtin.person.composer import RuleRewriter
-from schemas.profile import BuiltinRewriter
-from schemas.records import Granularity
+from loupe.models.builtin.person.composer import RuleRewriter
+from loupe.schemas.profile import BuiltinRewriter
+from loupe.schemas.records import Granularity
 from tests.flows.command_line import Loupe
 from tests.flows.worlds import write_people
 

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from db.decisions import append_decisions, decided_by_people, last_reasons
-from db.entities import AgentRef, NewDecision, find
-from db.store import Store
-from flows.engine.releasing import judge_statistics
-from flows.ufine3c.judging import read_judgement
-from release.row_files import read_release
-from schemas.chat import ChatAnswer
-from schemas.records import Granularity, Rejection, Rewrite
+from loupe.db.decisions import append_decisions, decided_by_people, last_reasons
+from loupe.db.entities import AgentRef, NewDecision, find
+from loupe.db.store import Store
+from loupe.flows.engine.releasing import judge_statistics
+from loupe.flows.ufine3c.judging import read_judgement
+from loupe.release.row_files import read_release
+from loupe.schemas.chat import ChatAnswer
+from loupe.schemas.records import Granularity, Rejection, Rewrite
 from tests.flows.command_line import Loupe
 from tests.flows.worlds import write_people, write_toml
 from tests.servers.counting_server import (

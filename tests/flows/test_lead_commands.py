@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from db.decisions import append_decisions, last_reasons
-from db.entities import AgentRef, NewDecision, fetch
-from db.reviews import add_annotator, priorities
-from db.store import Store
-from schemas.provenance import Role
+from loupe.db.decisions import append_decisions, last_reasons
+from loupe.db.entities import AgentRef, NewDecision, fetch
+from loupe.db.reviews import add_annotator, priorities
+from loupe.db.store import Store
+from loupe.schemas.provenance import Role
 from tests.db.review_samples import QUEUE, Desk, store_rewrites
 from tests.db.samples import caption, store_entities
 from tests.flows.command_line import Loupe

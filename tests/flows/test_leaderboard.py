@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from db.evaluations import StoredEvaluation, store_evaluation
-from db.store import Store
-from flows.evaluation.leaderboard import (
+from loupe.db.evaluations import StoredEvaluation, store_evaluation
+from loupe.db.store import Store
+from loupe.flows.evaluation.leaderboard import (
     FoundRelease,
     Leaderboard,
     arranged,
@@ -20,11 +20,11 @@ from flows.evaluation.leaderboard import (
     model_names,
     published_dataset,
 )
-from flows.evaluation.leaderboard_page import render_page, write_leaderboard
-from release.build import build_release
-from release.row_files import ReadRelease, read_release
-from schemas.errors import IntegrityError
-from schemas.evaluation import EvaluationResult
+from loupe.flows.evaluation.leaderboard_page import render_page, write_leaderboard
+from loupe.release.build import build_release
+from loupe.release.row_files import ReadRelease, read_release
+from loupe.schemas.errors import IntegrityError
+from loupe.schemas.evaluation import EvaluationResult
 from tests.chromium import all_pictures_show
 from tests.flows.command_line import Loupe
 from tests.flows.evaluation_samples import synthetic_evaluation

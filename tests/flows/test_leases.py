@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from db.store import Store, claim_subject
-from db.tables import Claim
-from flows.engine.context import RunContext
-from flows.engine.runner import sole_run
+from loupe.db.store import Store, claim_subject
+from loupe.db.tables import Claim
+from loupe.flows.engine.context import RunContext
+from loupe.flows.engine.runner import sole_run
 from tests.db.samples import hand_over_claims, row_count
 from tests.flows.runs import context_of
 

@@ -10,15 +10,15 @@ from typing import Any
 import pytest
 from sqlalchemy import delete, event
 
-from db.calls import cost_rows, replay_calls
-from db.store import Store
-from db.tables import Claim, ModelCall
-from flows.engine.ledger import RecordedChatModel
-from flows.engine.stopping import Budget
-from models.chat import ChatModel, Sender
-from schemas.chat import ChatAnswer, ChatFailure, ChatOutcome, ChatRequest, ModelRef
-from schemas.errors import BudgetReachedError, ConfigurationError, ServiceError
-from schemas.profile import Prices
+from loupe.db.calls import cost_rows, replay_calls
+from loupe.db.store import Store
+from loupe.db.tables import Claim, ModelCall
+from loupe.flows.engine.ledger import RecordedChatModel
+from loupe.flows.engine.stopping import Budget
+from loupe.models.chat import ChatModel, Sender
+from loupe.schemas.chat import ChatAnswer, ChatFailure, ChatOutcome, ChatRequest, ModelRef
+from loupe.schemas.errors import BudgetReachedError, ConfigurationError, ServiceError
+from loupe.schemas.profile import Prices
 from tests.between import between
 from tests.db.samples import DATASET, row_count
 

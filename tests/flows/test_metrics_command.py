@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from retrieval.ranking import bootstrap_means, score_retrieval
+from loupe.retrieval.ranking import bootstrap_means, score_retrieval
 from tests.flows.command_line import Finished, Loupe
 
 QUERIES = np.array([[1.0, 0.0], [0.0, 2.0], [1.0, 1.0]])

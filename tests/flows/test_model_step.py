@@ -6,16 +6,16 @@ from typing import Any
 
 import pytest
 
-from db.entities import WorkResult
-from db.quarantine import quarantined
-from db.store import Store
-from flows.engine.context import RunContext
-from flows.engine.ledger import RecordedChatModel
-from flows.engine.model_step import Ask, DatasetModel, LLMStep, Parsed, ask, run_llm_step
-from models.profiles.loader import load_profile
-from schemas.chat import ChatAnswer, ChatFailure, ChatOutcome, ChatRequest
-from schemas.errors import ModelError
-from schemas.records import Rejection
+from loupe.db.entities import WorkResult
+from loupe.db.quarantine import quarantined
+from loupe.db.store import Store
+from loupe.flows.engine.context import RunContext
+from loupe.flows.engine.ledger import RecordedChatModel
+from loupe.flows.engine.model_step import Ask, DatasetModel, LLMStep, Parsed, ask, run_llm_step
+from loupe.models.profiles.loader import load_profile
+from loupe.schemas.chat import ChatAnswer, ChatFailure, ChatOutcome, ChatRequest
+from loupe.schemas.errors import ModelError
+from loupe.schemas.records import Rejection
 from tests.db.samples import DATASET
 from tests.flows.runs import context_of
 from tests.flows.test_ledger import ScriptedModel

@@ -9,17 +9,17 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 
-from db.calls import cost_rows
-from db.quarantine import put_back
-from db.store import Store
-from db.tables import ModelCall
-from flows.engine.ledger import RecordedChatModel
-from flows.engine.model_step import ask
-from flows.engine.stopping import Budget
-from models.openai_chat import OpenAIChatModel
-from schemas.chat import ChatAnswer, ChatFailure, ChatOutcome, ChatRequest
-from schemas.errors import BudgetReachedError
-from schemas.profile import OpenAIChat, Prices
+from loupe.db.calls import cost_rows
+from loupe.db.quarantine import put_back
+from loupe.db.store import Store
+from loupe.db.tables import ModelCall
+from loupe.flows.engine.ledger import RecordedChatModel
+from loupe.flows.engine.model_step import ask
+from loupe.flows.engine.stopping import Budget
+from loupe.models.openai_chat import OpenAIChatModel
+from loupe.schemas.chat import ChatAnswer, ChatFailure, ChatOutcome, ChatRequest
+from loupe.schemas.errors import BudgetReachedError
+from loupe.schemas.profile import OpenAIChat, Prices
 from tests.db.samples import DATASET, row_count
 from tests.flows.command_line import Loupe
 from tests.servers.counting_server import CountingServer, Fault, counting_server

@@ -7,7 +7,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.tree import Tree
 
-from flows.cli import output
+from loupe.flows.cli import output
 
 _HOSTILE = "\x1b[1A\x1b[2K\x9b2J\u202e\rall is well\x07"
 

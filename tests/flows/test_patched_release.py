@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from flows.engine.context import BuildReport
-from flows.engine.releasing import patched_release, release
-from flows.withdrawal.execution import carry_out
-from release.manifest import read_manifest
-from release.verify import verify_release
-from schemas.errors import UsageError
+from loupe.flows.engine.context import BuildReport
+from loupe.flows.engine.releasing import patched_release, release
+from loupe.flows.withdrawal.execution import carry_out
+from loupe.release.manifest import read_manifest
+from loupe.release.verify import verify_release
+from loupe.schemas.errors import UsageError
 from tests.flows.runs import Released
 from tests.flows.withdrawals import Home, home_of
 from tests.release.worlds import DATASET, SOURCES

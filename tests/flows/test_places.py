@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from db.quarantine import quarantined
-from db.store import Store
-from flows.engine.context import BuildReport
-from flows.engine.importing import import_source
-from flows.engine.releasing import release
-from release.verify import verify_release
-from schemas.build import SourceSpec
+from loupe.db.quarantine import quarantined
+from loupe.db.store import Store
+from loupe.flows.engine.context import BuildReport
+from loupe.flows.engine.importing import import_source
+from loupe.flows.engine.releasing import release
+from loupe.release.verify import verify_release
+from loupe.schemas.build import SourceSpec
 from tests.flows.runs import Released, context_of
 from tests.sources.carriers import CARRIERS, contains_place
 

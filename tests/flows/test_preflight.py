@@ -8,14 +8,14 @@ import pytest
 from PIL import Image
 from sqlalchemy import select
 
-from db.store import Store
-from db.tables import ModelCall
-from release.files import CARD
-from release.manifest import read_manifest
-from schemas.chat import ServedModel
-from schemas.records import Granularity
-from schemas.taxonomy import RetrievalTask
-from sources.rendered import write_rendered_collection
+from loupe.db.store import Store
+from loupe.db.tables import ModelCall
+from loupe.release.files import CARD
+from loupe.release.manifest import read_manifest
+from loupe.schemas.chat import ServedModel
+from loupe.schemas.records import Granularity
+from loupe.schemas.taxonomy import RetrievalTask
+from loupe.sources.rendered import write_rendered_collection
 from tests.flows.command_line import Finished, Loupe
 from tests.flows.worlds import write_people, write_toml
 from tests.servers.counting_server import CountingServer, Fault, counting_server

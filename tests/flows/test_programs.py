@@ -18,23 +18,23 @@ import PIL.Image
 import psutil
 import pytest
 
-from db.entities import StoredEntity, WorkResult, find, new_entity
-from db.quarantine import quarantined
-from db.store import Store
-from db.tables import Claim
-from db.work import Pending
-from flows.engine.contamination import fingerprint_images
-from flows.engine.context import RunContext, open_context
-from flows.engine.programs import Program, open_engine
-from flows.engine.report import StageReport
-from flows.engine.runner import Stage, run_stage
-from flows.engine.stopping import Budget, stopped_by_signals
-from flows.ufine3c.faithfulness import check_rewrites
-from models.profiles.settings import load_settings
-from schemas.errors import ConfigurationError, ServiceError
-from schemas.profile import FaithfulnessSettings
-from schemas.provenance import Role
-from schemas.records import Caption, Image, Rewrite
+from loupe.db.entities import StoredEntity, WorkResult, find, new_entity
+from loupe.db.quarantine import quarantined
+from loupe.db.store import Store
+from loupe.db.tables import Claim
+from loupe.db.work import Pending
+from loupe.flows.engine.contamination import fingerprint_images
+from loupe.flows.engine.context import RunContext, open_context
+from loupe.flows.engine.programs import Program, open_engine
+from loupe.flows.engine.report import StageReport
+from loupe.flows.engine.runner import Stage, run_stage
+from loupe.flows.engine.stopping import Budget, stopped_by_signals
+from loupe.flows.ufine3c.faithfulness import check_rewrites
+from loupe.models.profiles.settings import load_settings
+from loupe.schemas.errors import ConfigurationError, ServiceError
+from loupe.schemas.profile import FaithfulnessSettings
+from loupe.schemas.provenance import Role
+from loupe.schemas.records import Caption, Image, Rewrite
 from tests.db.samples import DATASET, caption, row_count, store_entities
 from tests.flows.homes import contents_of
 from tests.flows.ray_cluster import add_node, lose_node, ray_cluster

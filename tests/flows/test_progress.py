@@ -6,10 +6,10 @@ import threading
 import pytest
 from rich.console import Console
 
-from db.entities import WorkResult
-from flows.engine.context import BuildReport
-from flows.engine.report import Deferred, LineProgress, StageReport, console_progress
-from schemas.records import Rejection
+from loupe.db.entities import WorkResult
+from loupe.flows.engine.context import BuildReport
+from loupe.flows.engine.report import Deferred, LineProgress, StageReport, console_progress
+from loupe.schemas.records import Rejection
 
 
 def report_of(done: int = 2) -> StageReport:

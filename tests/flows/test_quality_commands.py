@@ -5,10 +5,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from annotate.audits import wanted
-from annotate.queues import shipped
-from db.lineage import trace
-from db.store import Store
+from loupe.annotate.audits import wanted
+from loupe.annotate.queues import shipped
+from loupe.db.lineage import trace
+from loupe.db.store import Store
 from tests.db.review_samples import QUEUE, Desk, store_rewrites
 from tests.flows.command_line import Loupe
 from tests.release.worlds import DATASET, small_world, store_world

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from db.store import Store
+from loupe.db.store import Store
 from tests.annotate.review_history import CAREFUL, captions_queue, weeks_of_work
 from tests.flows.command_line import Loupe
 

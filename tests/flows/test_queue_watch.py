@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from annotate.queues import SHARED, Policy, Queue, apply_policy, reopen_for_people, shipped
-from db.gold import reopen_items
-from flows.cli.queue import _pull_and_push, _watched
-from flows.engine.pipeline import review
-from models.profiles.settings import load_settings
+from loupe.annotate.queues import SHARED, Policy, Queue, apply_policy, reopen_for_people, shipped
+from loupe.db.gold import reopen_items
+from loupe.flows.cli.queue import _pull_and_push, _watched
+from loupe.flows.engine.pipeline import review
+from loupe.models.profiles.settings import load_settings
 from tests.annotate.memory_desk import MemoryOffice
 from tests.annotate.office import push
 from tests.annotate.world import DATASET, REWRITE, World

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from flows.engine.programs import open_engine
-from flows.engine.ray import _session_folder
-from flows.engine.ray_actor import PACKAGES
-from models.profiles.settings import load_settings
-from schemas.errors import ConfigurationError
+from loupe.flows.engine.programs import open_engine
+from loupe.flows.engine.ray import _session_folder
+from loupe.flows.engine.ray_actor import PACKAGES
+from loupe.models.profiles.settings import load_settings
+from loupe.schemas.errors import ConfigurationError
 from tests.flows.ray_cluster import NAMESPACE, PRIVATE_NETWORK
 from tests.separation import require
 from tests.test_architecture import PACKAGES as BUILT
@@ -23,9 +23,9 @@ ROOT = Path(__file__).parents[2]
 LOCAL = """
 import os, signal, sys
 from pathlib import Path
-from flows.engine.context import open_context
-from flows.engine.programs import open_engine
-from models.profiles.settings import load_settings
+from loupe.flows.engine.context import open_context
+from loupe.flows.engine.programs import open_engine
+from loupe.models.profiles.settings import load_settings
 from tests.flows.test_programs import UpperCase
 
 before = signal.getsignal(signal.SIGTERM)

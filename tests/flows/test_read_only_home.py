@@ -9,17 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from db.store import Store
+from loupe.db.store import Store
 from tests.db.samples import caption, store_entities
 from tests.release.export.kinds import released
 from tests.requirements import unavailable
 
 _RUN = """
 import os, sys
-from flows.cli.main import main
-from db.store import Store
-from db.work import register_plan
-from models.profiles.settings import load_settings
+from loupe.flows.cli.main import main
+from loupe.db.store import Store
+from loupe.db.work import register_plan
+from loupe.models.profiles.settings import load_settings
 first, second, *commands = sys.argv[1:]
 for home in (first, second):
     os.environ["LOUPE_HOME"] = home

@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from db.entities import find
-from flows.engine.context import RunContext
-from flows.engine.pipeline import run_pipeline
-from flows.recos.pipeline import recos_pipeline
-from schemas.embedding import TransformersEmbedder
-from schemas.recos import DiscriminabilityReport, DiscriminabilitySettings
-from sources.demonstration.stills import StillsWorld
+from loupe.db.entities import find
+from loupe.flows.engine.context import RunContext
+from loupe.flows.engine.pipeline import run_pipeline
+from loupe.flows.recos.pipeline import recos_pipeline
+from loupe.schemas.embedding import TransformersEmbedder
+from loupe.schemas.recos import DiscriminabilityReport, DiscriminabilitySettings
+from loupe.sources.demonstration.stills import StillsWorld
 from tests.flows.drawn_stills import DrawnStills
 from tests.flows.recos_world import DATASET, no_desks, small_build, small_profile
 from tests.models.tiny_embedders import build_blip2

@@ -8,37 +8,37 @@ from typing import Any, get_args
 
 import pytest
 
-from db.entities import AgentRef, StoredEntity, children_of, fetch, find, parents_of
-from db.quarantine import quarantined
-from db.withdrawal_graph import WithdrawalTarget
-from flows.engine.context import BuildReport, RunContext
-from flows.engine.pipeline import run_pipeline
-from flows.engine.unusable_models import refuse_unusable_models
-from flows.recos.pipeline import recos_pipeline
-from flows.recos.run import captions_of, images_of_tier
-from flows.recos.validation_loop import STAGE
-from flows.withdrawal.execution import carry_out
-from flows.withdrawal.plan import confirm, plan_withdrawal, request_of
-from release.manifest import read_manifest
-from release.markup import as_text
-from release.verify import verify_release
-from schemas.build import RecosBuild, TaskSpec
-from schemas.errors import ConfigurationError, DegenerateCriterionError, ModelError
-from schemas.profile import BuiltinCaptioner, Profile
-from schemas.proposals import Confusion
-from schemas.provenance import Role
-from schemas.records import Caption, Image
-from schemas.recos import (
+from loupe.db.entities import AgentRef, StoredEntity, children_of, fetch, find, parents_of
+from loupe.db.quarantine import quarantined
+from loupe.db.withdrawal_graph import WithdrawalTarget
+from loupe.flows.engine.context import BuildReport, RunContext
+from loupe.flows.engine.pipeline import run_pipeline
+from loupe.flows.engine.unusable_models import refuse_unusable_models
+from loupe.flows.recos.pipeline import recos_pipeline
+from loupe.flows.recos.run import captions_of, images_of_tier
+from loupe.flows.recos.validation_loop import STAGE
+from loupe.flows.withdrawal.execution import carry_out
+from loupe.flows.withdrawal.plan import confirm, plan_withdrawal, request_of
+from loupe.release.manifest import read_manifest
+from loupe.release.markup import as_text
+from loupe.release.verify import verify_release
+from loupe.schemas.build import RecosBuild, TaskSpec
+from loupe.schemas.errors import ConfigurationError, DegenerateCriterionError, ModelError
+from loupe.schemas.profile import BuiltinCaptioner, Profile
+from loupe.schemas.proposals import Confusion
+from loupe.schemas.provenance import Role
+from loupe.schemas.records import Caption, Image
+from loupe.schemas.recos import (
     CaptionVerdict,
     ConfusionCheck,
     DiscriminabilityReport,
     DiscriminabilitySettings,
     Selection,
 )
-from schemas.release import EmbedderPurpose
-from schemas.requests import REVISION_PURPOSE
-from schemas.taxonomy import RetrievalTask
-from sources.demonstration.stills import StillsWorld, load_stills_truth
+from loupe.schemas.release import EmbedderPurpose
+from loupe.schemas.requests import REVISION_PURPOSE
+from loupe.schemas.taxonomy import RetrievalTask
+from loupe.sources.demonstration.stills import StillsWorld, load_stills_truth
 from tests.flows.drawn_stills import DrawnStills
 from tests.flows.recos_world import (
     DATASET,

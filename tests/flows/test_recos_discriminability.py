@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from schemas.recos import DiscriminabilitySettings
+from loupe.schemas.recos import DiscriminabilitySettings
 from tests.flows.command_line import Finished, Loupe
 from tests.retrieval.discriminability.literal import world
 

@@ -6,18 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from annotate.pull import pull
-from annotate.queues import shipped
-from db.decisions import last_agents
-from db.entities import StoredEntity, fetch, find, parents_of
-from flows.engine.context import RunContext
-from release.row_files import read_release
-from release.verify import verify_release
-from schemas.build import RecosBuild
-from schemas.profile import Profile
-from schemas.provenance import Role
-from schemas.records import Image
-from schemas.recos import DuplicateQuestion
+from loupe.annotate.pull import pull
+from loupe.annotate.queues import shipped
+from loupe.db.decisions import last_agents
+from loupe.db.entities import StoredEntity, fetch, find, parents_of
+from loupe.flows.engine.context import RunContext
+from loupe.release.row_files import read_release
+from loupe.release.verify import verify_release
+from loupe.schemas.build import RecosBuild
+from loupe.schemas.profile import Profile
+from loupe.schemas.provenance import Role
+from loupe.schemas.records import Image
+from loupe.schemas.recos import DuplicateQuestion
 from tests.annotate.answering import Regions
 from tests.annotate.interfaces.regions import ticked
 from tests.annotate.memory_desk import MemoryOffice

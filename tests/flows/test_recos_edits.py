@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from annotate.pull import pull
-from annotate.queues import shipped
-from db.decisions import last_agents
-from db.entities import StoredEntity, fetch, find, parents_of
-from flows.engine.context import RunContext
-from release.row_files import read_release
-from schemas.build import RecosBuild
-from schemas.proposals import Confusion
-from schemas.provenance import Role
-from schemas.records import Caption
+from loupe.annotate.pull import pull
+from loupe.annotate.queues import shipped
+from loupe.db.decisions import last_agents
+from loupe.db.entities import StoredEntity, fetch, find, parents_of
+from loupe.flows.engine.context import RunContext
+from loupe.release.row_files import read_release
+from loupe.schemas.build import RecosBuild
+from loupe.schemas.proposals import Confusion
+from loupe.schemas.provenance import Role
+from loupe.schemas.records import Caption
 from tests.annotate.answering import Regions, about, accepting, editing, rejecting
 from tests.annotate.memory_desk import MemoryOffice
 from tests.flows.recos_reviewers import (

@@ -6,17 +6,17 @@ import numpy as np
 import PIL.Image
 from numpy.typing import NDArray
 
-from db.entities import fetch, parents_of
-from db.store import Store
-from flows.engine.pipeline import run_pipeline
-from flows.recos.pipeline import recos_pipeline
-from flows.recos.run import images_of_tier
-from models.builtin.embedder import StillsLexiconEmbedder
-from schemas.build import RecosBuild, TaskSpec
-from schemas.embedding import BuiltinStillsEmbedder
-from schemas.provenance import Role
-from schemas.records import Image
-from sources.demonstration.stills import (
+from loupe.db.entities import fetch, parents_of
+from loupe.db.store import Store
+from loupe.flows.engine.pipeline import run_pipeline
+from loupe.flows.recos.pipeline import recos_pipeline
+from loupe.flows.recos.run import images_of_tier
+from loupe.models.builtin.embedder import StillsLexiconEmbedder
+from loupe.schemas.build import RecosBuild, TaskSpec
+from loupe.schemas.embedding import BuiltinStillsEmbedder
+from loupe.schemas.provenance import Role
+from loupe.schemas.records import Image
+from loupe.sources.demonstration.stills import (
     load_stills_truth,
     write_stills_world,
 )

@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from annotate.queues import SHARED
-from db.entities import StoredEntity, parents_of
-from db.reviews import tasks_by_key
-from flows.engine.context import RunContext
-from flows.recos.run import captions_of
-from flows.recos.similar_images import MOST_MATCHES
-from schemas.proposals import Confusion
-from schemas.provenance import Role
-from schemas.records import Caption
-from schemas.recos import DiscriminabilitySettings
+from loupe.annotate.queues import SHARED
+from loupe.db.entities import StoredEntity, parents_of
+from loupe.db.reviews import tasks_by_key
+from loupe.flows.engine.context import RunContext
+from loupe.flows.recos.run import captions_of
+from loupe.flows.recos.similar_images import MOST_MATCHES
+from loupe.schemas.proposals import Confusion
+from loupe.schemas.provenance import Role
+from loupe.schemas.records import Caption
+from loupe.schemas.recos import DiscriminabilitySettings
 from tests.annotate.memory_desk import MemoryOffice
 from tests.flows.drawn_stills import DrawnStills
 from tests.flows.recos_reviewers import (

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from db.decisions import last_agents, last_reasons
-from db.entities import StoredEntity, fetch, find, parents_of
-from flows.engine.context import BuildReport, RunContext
-from schemas.build import RecosBuild
-from schemas.proposals import Confusion
-from schemas.provenance import Role
-from schemas.records import Caption
+from loupe.db.decisions import last_agents, last_reasons
+from loupe.db.entities import StoredEntity, fetch, find, parents_of
+from loupe.flows.engine.context import BuildReport, RunContext
+from loupe.schemas.build import RecosBuild
+from loupe.schemas.proposals import Confusion
+from loupe.schemas.provenance import Role
+from loupe.schemas.records import Caption
 from tests.annotate.answering import Regions, about, rejecting
 from tests.annotate.memory_desk import MemoryOffice
 from tests.flows.recos_reviewers import (

@@ -12,18 +12,18 @@ from typing import Any
 
 import pytest
 
-from db.entities import find
-from db.quarantine import quarantined
-from db.store import Store
-from flows.engine.context import BuildReport
-from flows.engine.pipeline import run_pipeline
-from flows.recos.pipeline import recos_pipeline
-from release.verify import verify_release
-from schemas.build import RecosBuild, SourceSpec, TaskSpec
-from schemas.errors import ModelError
-from schemas.records import Caption, Image
-from schemas.recos import DiscriminabilitySettings, ExpansionReport
-from schemas.taxonomy import RetrievalTask
+from loupe.db.entities import find
+from loupe.db.quarantine import quarantined
+from loupe.db.store import Store
+from loupe.flows.engine.context import BuildReport
+from loupe.flows.engine.pipeline import run_pipeline
+from loupe.flows.recos.pipeline import recos_pipeline
+from loupe.release.verify import verify_release
+from loupe.schemas.build import RecosBuild, SourceSpec, TaskSpec
+from loupe.schemas.errors import ModelError
+from loupe.schemas.records import Caption, Image
+from loupe.schemas.recos import DiscriminabilitySettings, ExpansionReport
+from loupe.schemas.taxonomy import RetrievalTask
 from tests.flows.recos_world import no_desks, seeing_profile, small_profile
 from tests.flows.runs import context_of
 from tests.requirements import unavailable

@@ -6,18 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from db.decisions import last_agents
-from db.entities import StoredEntity, children_of, find, parents_of
-from flows.engine.context import RunContext
-from flows.recos.run import images_of_tier
-from release.row_files import read_release
-from release.verify import verify_release
-from schemas.build import RecosBuild, TaskSpec
-from schemas.provenance import Role
-from schemas.records import Caption, Image
-from schemas.recos import DiscriminabilitySettings, Selection
-from schemas.taxonomy import RetrievalTask
-from sources.demonstration.stills import StillsWorld
+from loupe.db.decisions import last_agents
+from loupe.db.entities import StoredEntity, children_of, find, parents_of
+from loupe.flows.engine.context import RunContext
+from loupe.flows.recos.run import images_of_tier
+from loupe.release.row_files import read_release
+from loupe.release.verify import verify_release
+from loupe.schemas.build import RecosBuild, TaskSpec
+from loupe.schemas.provenance import Role
+from loupe.schemas.records import Caption, Image
+from loupe.schemas.recos import DiscriminabilitySettings, Selection
+from loupe.schemas.taxonomy import RetrievalTask
+from loupe.sources.demonstration.stills import StillsWorld
 from tests.annotate.answering import Regions
 from tests.annotate.interfaces.regions import ticked
 from tests.annotate.memory_desk import MemoryOffice

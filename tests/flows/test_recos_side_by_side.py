@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from db.store import Store
-from flows.engine.context import BuildReport
-from flows.engine.pipeline import run_pipeline
-from flows.engine.report import Progress, StageReport
-from flows.recos.pipeline import recos_pipeline
-from schemas.build import RecosBuild
-from schemas.profile import OpenAIChat, Profile
+from loupe.db.store import Store
+from loupe.flows.engine.context import BuildReport
+from loupe.flows.engine.pipeline import run_pipeline
+from loupe.flows.engine.report import Progress, StageReport
+from loupe.flows.recos.pipeline import recos_pipeline
+from loupe.schemas.build import RecosBuild
+from loupe.schemas.profile import OpenAIChat, Profile
 from tests.flows.drawn_stills import DrawnStills
 from tests.flows.recos_world import no_desks, small_build, small_profile
 from tests.flows.runs import context_of

@@ -6,17 +6,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from annotate.queues import shipped
-from db.store import Store
-from flows.ccd.choice_test import draw_and_store, released_samples, similarities
-from flows.engine.embedding import CachedEmbedder, ReadableImage
-from flows.engine.releasing import choice_statistics, measured_nearest
-from models.embedding import Vectors
-from release.contamination import WrittenSample
-from release.rows import ReleasedContrast
-from release.verify import verify_release
-from schemas.chat import ModelRef
-from schemas.taxonomy import DifferenceType
+from loupe.annotate.queues import shipped
+from loupe.db.store import Store
+from loupe.flows.ccd.choice_test import draw_and_store, released_samples, similarities
+from loupe.flows.engine.embedding import CachedEmbedder, ReadableImage
+from loupe.flows.engine.releasing import choice_statistics, measured_nearest
+from loupe.models.embedding import Vectors
+from loupe.release.contamination import WrittenSample
+from loupe.release.rows import ReleasedContrast
+from loupe.release.verify import verify_release
+from loupe.schemas.chat import ModelRef
+from loupe.schemas.taxonomy import DifferenceType
 from tests.db.review_samples import Desk
 from tests.flows.command_line import Loupe
 from tests.release.ccd_world import CCD, benchmark

@@ -11,13 +11,13 @@ import pytest
 from sqlalchemy import update
 from typer.testing import CliRunner, Result
 
-from db.blobs import BlobStore
-from db.entities import ActivityRecord, NewDecision, WorkResult
-from db.store import Store
-from db.tables import Release
-from db.work import commit_chunk, register_plan
-from flows.cli.release import app
-from schemas.errors import UsageError
+from loupe.db.blobs import BlobStore
+from loupe.db.entities import ActivityRecord, NewDecision, WorkResult
+from loupe.db.store import Store
+from loupe.db.tables import Release
+from loupe.db.work import commit_chunk, register_plan
+from loupe.flows.cli.release import app
+from loupe.schemas.errors import UsageError
 from tests.release.later import Later
 from tests.release.worlds import (
     DATASET,

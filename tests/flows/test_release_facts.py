@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from flows.engine.release_facts import release_facts, unknown_names
-from schemas.errors import ConfigurationError, UsageError
+from loupe.flows.engine.release_facts import release_facts, unknown_names
+from loupe.schemas.errors import ConfigurationError, UsageError
 from tests.release.worlds import small_world, store_world
 
 STATED = """

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from flows.engine.context import BuildReport, RunContext, open_context
-from flows.engine.releasing import release
-from models.profiles.settings import load_settings
-from release.files import workspace_for
-from schemas.errors import IntegrityError, LoupeError, UsageError
+from loupe.flows.engine.context import BuildReport, RunContext, open_context
+from loupe.flows.engine.releasing import release
+from loupe.models.profiles.settings import load_settings
+from loupe.release.files import workspace_for
+from loupe.schemas.errors import IntegrityError, LoupeError, UsageError
 from tests.flows.command_line import Loupe
 from tests.flows.runs import Released, context_of, copied_run
 from tests.release.later import Later

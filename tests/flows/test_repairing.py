@@ -4,19 +4,19 @@ from typing import Any
 
 import pytest
 
-from db.entities import fetch, parents_of
-from flows.ccd import refining
-from flows.ccd import strategies as strategy_proposals
-from flows.ccd.pipeline import ccd_pipeline
-from flows.engine.context import RunContext
-from flows.engine.pipeline import run_pipeline
-from models.profiles.loader import load_profile
-from schemas.chat import ChatAnswer
-from schemas.contrast import StrategyDraft
-from schemas.proposals import CaptionGroup, Strategy
-from schemas.provenance import Role
-from schemas.records import Caption, PromptText, Rejection
-from sources.demonstration.stills import StillsWorld
+from loupe.db.entities import fetch, parents_of
+from loupe.flows.ccd import refining
+from loupe.flows.ccd import strategies as strategy_proposals
+from loupe.flows.ccd.pipeline import ccd_pipeline
+from loupe.flows.engine.context import RunContext
+from loupe.flows.engine.pipeline import run_pipeline
+from loupe.models.profiles.loader import load_profile
+from loupe.schemas.chat import ChatAnswer
+from loupe.schemas.contrast import StrategyDraft
+from loupe.schemas.proposals import CaptionGroup, Strategy
+from loupe.schemas.provenance import Role
+from loupe.schemas.records import Caption, PromptText, Rejection
+from loupe.sources.demonstration.stills import StillsWorld
 from tests.annotate.memory_desk import MemoryOffice
 from tests.flows.ccd_world import contrast_build, entities
 from tests.flows.drawn_stills import DrawnStills

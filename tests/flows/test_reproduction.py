@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from db.store import Store
-from flows.evaluation.reproduction import Reproduction, plan_table
-from flows.evaluation.training import RECORD
-from release.build import build_release
-from retrieval.published import named_datasets
-from retrieval.reproduction import experiments_of, table_names
+from loupe.db.store import Store
+from loupe.flows.evaluation.reproduction import Reproduction, plan_table
+from loupe.flows.evaluation.training import RECORD
+from loupe.release.build import build_release
+from loupe.retrieval.published import named_datasets
+from loupe.retrieval.reproduction import experiments_of, table_names
 from tests.flows.command_line import Finished, Loupe
 from tests.flows.test_evaluation_contrasts import built as build_contrasts
 from tests.flows.test_training_images import released as build_people

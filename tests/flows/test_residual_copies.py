@@ -3,14 +3,14 @@
 import shutil
 from pathlib import Path
 
-from db.entities import fetch, new_entity
-from db.withdrawals import list_withdrawals
-from flows.withdrawal.plan import residual_copies
-from release.export import export_release
-from release.export.formats import format_called
-from release.report.writing import write_report
-from schemas.provenance import Role
-from schemas.records import Image
+from loupe.db.entities import fetch, new_entity
+from loupe.db.withdrawals import list_withdrawals
+from loupe.flows.withdrawal.plan import residual_copies
+from loupe.release.export import export_release
+from loupe.release.export.formats import format_called
+from loupe.release.report.writing import write_report
+from loupe.schemas.provenance import Role
+from loupe.schemas.records import Image
 from tests.db.samples import store_entities
 from tests.flows.withdrawals import home_of
 from tests.release.worlds import DATASET, SOURCES

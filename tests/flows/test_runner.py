@@ -9,16 +9,16 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Connection, event
 
-from db.entities import StoredEntity, WorkResult, find, new_entity
-from db.store import Store
-from db.tables import Claim, Entity, Work
-from db.work import Pending, claim_chunk, count_pending, drop_rejections, register_plan
-from flows.engine.context import RunContext, sync_active
-from flows.engine.report import Deferred, StageReport, StageResult
-from flows.engine.runner import Stage, run_stage, run_stream
-from schemas.errors import ServiceError
-from schemas.provenance import Role
-from schemas.records import Caption, Rejection, Rewrite
+from loupe.db.entities import StoredEntity, WorkResult, find, new_entity
+from loupe.db.store import Store
+from loupe.db.tables import Claim, Entity, Work
+from loupe.db.work import Pending, claim_chunk, count_pending, drop_rejections, register_plan
+from loupe.flows.engine.context import RunContext, sync_active
+from loupe.flows.engine.report import Deferred, StageReport, StageResult
+from loupe.flows.engine.runner import Stage, run_stage, run_stream
+from loupe.schemas.errors import ServiceError
+from loupe.schemas.provenance import Role
+from loupe.schemas.records import Caption, Rejection, Rewrite
 from tests.db.samples import DATASET, caption, hand_over_claims, row_count, store_entities
 from tests.flows.runs import context_of
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from db.decisions import append_decisions
-from db.entities import (
+from loupe.db.decisions import append_decisions
+from loupe.db.entities import (
     AgentRef,
     NewDecision,
     NewEntity,
@@ -17,15 +17,15 @@ from db.entities import (
     parents_of,
     register_agents,
 )
-from db.quarantine import quarantined
-from flows.engine.context import RunContext
-from flows.engine.importing import import_source
-from flows.engine.report import StageReport
-from flows.engine.sampling import SampleSettings, draw_sample
-from schemas.build import SourceSpec
-from schemas.errors import ConfigurationError
-from schemas.provenance import Role
-from schemas.records import Caption, Granularity, Image, Sample
+from loupe.db.quarantine import quarantined
+from loupe.flows.engine.context import RunContext
+from loupe.flows.engine.importing import import_source
+from loupe.flows.engine.report import StageReport
+from loupe.flows.engine.sampling import SampleSettings, draw_sample
+from loupe.schemas.build import SourceSpec
+from loupe.schemas.errors import ConfigurationError
+from loupe.schemas.provenance import Role
+from loupe.schemas.records import Caption, Granularity, Image, Sample
 from tests.flows.worlds import write_people
 
 

@@ -12,16 +12,22 @@ from typing import Any
 
 import pytest
 
-from db.calls import cost_rows, requests_since
-from db.store import Store
-from db.tables import ModelCall
-from flows.ccd.searching import RecordedSearch
-from flows.engine.stopping import Budget
-from models.adapter import always
-from models.image_search import ImageSearch
-from schemas.chat import ModelRef
-from schemas.errors import BudgetReachedError, ConfigurationError
-from schemas.image_search import SearchAnswer, SearchFailure, SearchHit, SearchOutcome, SearchPrices
+from loupe.db.calls import cost_rows, requests_since
+from loupe.db.store import Store
+from loupe.db.tables import ModelCall
+from loupe.flows.ccd.searching import RecordedSearch
+from loupe.flows.engine.stopping import Budget
+from loupe.models.adapter import always
+from loupe.models.image_search import ImageSearch
+from loupe.schemas.chat import ModelRef
+from loupe.schemas.errors import BudgetReachedError, ConfigurationError
+from loupe.schemas.image_search import (
+    SearchAnswer,
+    SearchFailure,
+    SearchHit,
+    SearchOutcome,
+    SearchPrices,
+)
 from tests.db.samples import row_count
 from tests.flows import searching
 from tests.flows.worlds import RunningProgram

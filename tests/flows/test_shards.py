@@ -15,22 +15,22 @@ import PIL.Image
 import pyarrow.parquet as pq
 import pytest
 
-from annotate.backend import Desks
-from db.blobs import SHARD, BlobStore
-from db.calls import cost_rows
-from db.decisions import set_active
-from db.entities import AgentRef, NewEntity, StoredEntity, fetch, find
-from db.lineage import trace
-from db.withdrawal_graph import WithdrawalTarget
-from flows.engine.contamination import fingerprint_images, fingerprints_of
-from flows.engine.context import RunContext
-from flows.engine.embedding import CachedEmbedder, stored_image
-from flows.engine.importing import import_source
-from flows.engine.pipeline import run_pipeline
-from flows.engine.sampling import SampleSettings
-from flows.engine.software import software
-from flows.shards import steps
-from flows.shards.files import (
+from loupe.annotate.backend import Desks
+from loupe.db.blobs import SHARD, BlobStore
+from loupe.db.calls import cost_rows
+from loupe.db.decisions import set_active
+from loupe.db.entities import AgentRef, NewEntity, StoredEntity, fetch, find
+from loupe.db.lineage import trace
+from loupe.db.withdrawal_graph import WithdrawalTarget
+from loupe.flows.engine.contamination import fingerprint_images, fingerprints_of
+from loupe.flows.engine.context import RunContext
+from loupe.flows.engine.embedding import CachedEmbedder, stored_image
+from loupe.flows.engine.importing import import_source
+from loupe.flows.engine.pipeline import run_pipeline
+from loupe.flows.engine.sampling import SampleSettings
+from loupe.flows.engine.software import software
+from loupe.flows.shards import steps
+from loupe.flows.shards.files import (
     RecordResult,
     ShardRow,
     computed_shards,
@@ -39,14 +39,14 @@ from flows.shards.files import (
     read_shard,
     store_shard,
 )
-from flows.shards.promotion import (
+from loupe.flows.shards.promotion import (
     damaged_shards,
     find_records,
     promote_drawn,
     promote_image,
     promote_records,
 )
-from flows.shards.steps import (
+from loupe.flows.shards.steps import (
     ShardEmbedding,
     ShardFingerprints,
     embed_shards,
@@ -55,26 +55,26 @@ from flows.shards.steps import (
     rewrite_shards,
     run_step,
 )
-from flows.ufine3c.faithfulness import check_rewrites
-from flows.ufine3c.pipeline import ufine3c_pipeline
-from flows.ufine3c.rewriting import rewrite_captions
-from flows.withdrawal.execution import carry_out
-from flows.withdrawal.plan import confirm, plan_withdrawal, request_of
-from models.profiles.loader import load_profile
-from release.build import build_release
-from release.lineage import ACTIVITIES, ENTITIES, write_table
-from release.lineage.reading import open_lineage
-from release.manifest import read_manifest
-from release.row_files import CCD_LINES
-from release.verify import verify_release
-from retrieval.similarity.near_duplicates import find_near_duplicates
-from schemas.base import sha256_of
-from schemas.build import SourceSpec, UFine3CBuild
-from schemas.embedding import BuiltinEmbedder
-from schemas.errors import ConfigurationError, IntegrityError, ModelError, UsageError
-from schemas.profile import Launch, OpenAIChat, Prices, Profile
-from schemas.provenance import PROMOTE, Promotion
-from schemas.records import Caption, Granularity, Image, Rewrite, Shard
+from loupe.flows.ufine3c.faithfulness import check_rewrites
+from loupe.flows.ufine3c.pipeline import ufine3c_pipeline
+from loupe.flows.ufine3c.rewriting import rewrite_captions
+from loupe.flows.withdrawal.execution import carry_out
+from loupe.flows.withdrawal.plan import confirm, plan_withdrawal, request_of
+from loupe.models.profiles.loader import load_profile
+from loupe.release.build import build_release
+from loupe.release.lineage import ACTIVITIES, ENTITIES, write_table
+from loupe.release.lineage.reading import open_lineage
+from loupe.release.manifest import read_manifest
+from loupe.release.row_files import CCD_LINES
+from loupe.release.verify import verify_release
+from loupe.retrieval.similarity.near_duplicates import find_near_duplicates
+from loupe.schemas.base import sha256_of
+from loupe.schemas.build import SourceSpec, UFine3CBuild
+from loupe.schemas.embedding import BuiltinEmbedder
+from loupe.schemas.errors import ConfigurationError, IntegrityError, ModelError, UsageError
+from loupe.schemas.profile import Launch, OpenAIChat, Prices, Profile
+from loupe.schemas.provenance import PROMOTE, Promotion
+from loupe.schemas.records import Caption, Granularity, Image, Rewrite, Shard
 from tests.flows.homes import contents_of
 from tests.flows.runs import copied_run, new_run
 from tests.flows.test_evaluation_contrasts import built as contrasts_released

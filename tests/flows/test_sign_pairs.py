@@ -10,23 +10,23 @@ import pyarrow.parquet as pq
 import pytest
 from pydantic import ValidationError
 
-from db.calls import cost_rows
-from db.entities import StoredEntity, children_of, find, parents_of
-from db.quarantine import quarantined
-from flows.engine.context import RunContext
-from flows.engine.pipeline import PipelineSpec, run_pipeline
-from flows.recos.pipeline import recos_pipeline
-from flows.recos.run import RecosRun, images_of_tier, originals_of
-from schemas.build import RecosBuild, TaskSpec
-from schemas.errors import ConfigurationError, ModelError
-from schemas.profile import OpenAIChat, Profile
-from schemas.provenance import Role
-from schemas.records import Image
-from schemas.recos import DiscriminabilitySettings, RenderedTruth, Selection
-from schemas.requests import SignPairsBrief, WrittenSignPair
-from schemas.taxonomy import RetrievalTask
-from sources.rendered import RenderOptions
-from sources.rendered.signs import shipped_pairs
+from loupe.db.calls import cost_rows
+from loupe.db.entities import StoredEntity, children_of, find, parents_of
+from loupe.db.quarantine import quarantined
+from loupe.flows.engine.context import RunContext
+from loupe.flows.engine.pipeline import PipelineSpec, run_pipeline
+from loupe.flows.recos.pipeline import recos_pipeline
+from loupe.flows.recos.run import RecosRun, images_of_tier, originals_of
+from loupe.schemas.build import RecosBuild, TaskSpec
+from loupe.schemas.errors import ConfigurationError, ModelError
+from loupe.schemas.profile import OpenAIChat, Profile
+from loupe.schemas.provenance import Role
+from loupe.schemas.records import Image
+from loupe.schemas.recos import DiscriminabilitySettings, RenderedTruth, Selection
+from loupe.schemas.requests import SignPairsBrief, WrittenSignPair
+from loupe.schemas.taxonomy import RetrievalTask
+from loupe.sources.rendered import RenderOptions
+from loupe.sources.rendered.signs import shipped_pairs
 from tests.annotate.interfaces.regions import ticked
 from tests.annotate.memory_desk import MemoryOffice
 from tests.flows.recos_reviewers import answer, sizes

@@ -5,16 +5,23 @@ from pathlib import Path
 
 import pytest
 
-from annotate.queues import Queue, apply_policy, candidates, count_proposed, parse_policy, shipped
-from db.entities import StoredEntity, find
-from flows.engine.context import RunContext
-from flows.engine.importing import import_source
-from flows.engine.pipeline import load_build
-from flows.engine.releasing import release_checks
-from flows.engine.sampling import SampleSettings, draw_sample
-from flows.ufine3c.source_captions import check_source_captions, source_defect
-from schemas.build import SourceSpec, UFine3CBuild
-from schemas.records import Caption, Granularity
+from loupe.annotate.queues import (
+    Queue,
+    apply_policy,
+    candidates,
+    count_proposed,
+    parse_policy,
+    shipped,
+)
+from loupe.db.entities import StoredEntity, find
+from loupe.flows.engine.context import RunContext
+from loupe.flows.engine.importing import import_source
+from loupe.flows.engine.pipeline import load_build
+from loupe.flows.engine.releasing import release_checks
+from loupe.flows.engine.sampling import SampleSettings, draw_sample
+from loupe.flows.ufine3c.source_captions import check_source_captions, source_defect
+from loupe.schemas.build import SourceSpec, UFine3CBuild
+from loupe.schemas.records import Caption, Granularity
 from tests.flows.worlds import write_people
 
 CAPTIONS = Path("../shared/data/coco_captions/annotations.jsonl")

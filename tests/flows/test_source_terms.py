@@ -4,15 +4,15 @@ from pathlib import Path
 
 import pytest
 
-from db.entities import fetch
-from db.release_rows import corrections_of
-from flows.engine.context import RunContext
-from flows.engine.importing import import_source, refusal_of_terms
-from models.profiles.settings import load_settings
-from release.files import CARD
-from release.manifest import MANIFEST, read_manifest
-from schemas.build import SourceSpec
-from schemas.records import Granularity, Source
+from loupe.db.entities import fetch
+from loupe.db.release_rows import corrections_of
+from loupe.flows.engine.context import RunContext
+from loupe.flows.engine.importing import import_source, refusal_of_terms
+from loupe.models.profiles.settings import load_settings
+from loupe.release.files import CARD
+from loupe.release.manifest import MANIFEST, read_manifest
+from loupe.schemas.build import SourceSpec
+from loupe.schemas.records import Granularity, Source
 from tests.flows.command_line import Finished, Loupe
 from tests.flows.worlds import write_people, write_toml
 from tests.release.test_forged import reseal

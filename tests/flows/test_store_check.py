@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from db.blob_check import BlobCheck
-from db.blobs import BlobStore
-from db.store import Store
-from flows.blob_repair import repair_blobs
-from models.profiles.settings import load_settings
-from schemas.base import sha256_of
-from schemas.errors import ServiceError
-from schemas.records import Granularity
-from services.diagnosis import Verdict, diagnose
+from loupe.db.blob_check import BlobCheck
+from loupe.db.blobs import BlobStore
+from loupe.db.store import Store
+from loupe.flows.blob_repair import repair_blobs
+from loupe.models.profiles.settings import load_settings
+from loupe.schemas.base import sha256_of
+from loupe.schemas.errors import ServiceError
+from loupe.schemas.records import Granularity
+from loupe.services.diagnosis import Verdict, diagnose
 from tests.flows.command_line import Loupe
 from tests.flows.withdrawals import home_of
 from tests.flows.worlds import write_people

@@ -13,22 +13,22 @@ from typing import Any, NamedTuple
 import pytest
 from typer.testing import CliRunner, Result
 
-from db.entities import find
-from db.store import Store
-from db.withdrawals import find_withdrawal
-from flows.cli.main import app
-from flows.engine.embedding import picture_of
-from flows.engine.pages import thumbnail_uri
-from flows.withdrawal.execution import carry_out
-from release.diff import compare_releases
-from release.export import export_release
-from release.export.formats import format_called
-from release.manifest import read_manifest
-from release.notices_files import read_mark, read_notices
-from release.verify import verify_release
-from schemas.base import sha256_of
-from schemas.records import Image
-from schemas.video import Track
+from loupe.db.entities import find
+from loupe.db.store import Store
+from loupe.db.withdrawals import find_withdrawal
+from loupe.flows.cli.main import app
+from loupe.flows.engine.embedding import picture_of
+from loupe.flows.engine.pages import thumbnail_uri
+from loupe.flows.withdrawal.execution import carry_out
+from loupe.release.diff import compare_releases
+from loupe.release.export import export_release
+from loupe.release.export.formats import format_called
+from loupe.release.manifest import read_manifest
+from loupe.release.notices_files import read_mark, read_notices
+from loupe.release.verify import verify_release
+from loupe.schemas.base import sha256_of
+from loupe.schemas.records import Image
+from loupe.schemas.video import Track
 from tests.flows.homes import bytes_of, contents_of
 from tests.flows.runs import context_of
 from tests.flows.takedown_world import (
@@ -129,7 +129,7 @@ def taken(home: Path) -> Iterator[Takedown]:
     folder.mkdir()
     world = TakedownWorld(context_of(store, home), folder)
     with pytest.MonkeyPatch.context() as patch:  # the captions page shows all people
-        patch.setattr("flows.recos.validation_loop.EXAMPLES", 40)
+        patch.setattr("loupe.flows.recos.validation_loop.EXAMPLES", 40)
         world.build_all()
     copies = Path(shutil.copytree(home / "releases", home.parent / "copies"))
     shown = pictures_of(world, copies)

@@ -12,13 +12,13 @@ from typing import Any, NamedTuple
 import pytest
 from typer.testing import CliRunner, Result
 
-from flows.cli.main import app
-from release.build import build_release
-from release.changes import Difference
-from release.diff import compare_releases
-from release.notices_files import read_mark
-from release.verify import verify_release
-from schemas.withdrawal import WithdrawalNotice
+from loupe.flows.cli.main import app
+from loupe.release.build import build_release
+from loupe.release.changes import Difference
+from loupe.release.diff import compare_releases
+from loupe.release.notices_files import read_mark
+from loupe.release.verify import verify_release
+from loupe.schemas.withdrawal import WithdrawalNotice
 from tests.flows.takedown_world import Row, released_rows
 from tests.release.street_world import DATASET as STREET
 from tests.release.street_world import street_world

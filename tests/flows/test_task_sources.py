@@ -10,27 +10,27 @@ import pytest
 from PIL import Image as Picture
 from pydantic import ValidationError
 
-from db.entities import find, parents_of
-from db.quarantine import quarantined
-from flows.engine.context import RunContext
-from flows.engine.importing import import_source
-from flows.engine.pipeline import load_build, run_pipeline
-from flows.engine.report import StageReport
-from flows.recos.captioning import facts_of
-from flows.recos.pipeline import recos_pipeline
-from flows.recos.run import RecosRun
-from flows.recos.task_images import take_images
-from models.weights import installed_folder
-from schemas.build import RecosBuild, SourceSpec, TaskSpec
-from schemas.errors import ConfigurationError
-from schemas.profile import OpenAIChat, Profile
-from schemas.provenance import Role
-from schemas.quality import CaptionCheck
-from schemas.records import Attribution, Caption, Image
-from schemas.recos import DiscriminabilitySettings, TaskDraw
-from schemas.taxonomy import RetrievalTask, in_order
-from sources.demonstration.stills import StillsWorld, load_stills_truth, write_stills_world
-from sources.rendered import FontShelf, RenderOptions
+from loupe.db.entities import find, parents_of
+from loupe.db.quarantine import quarantined
+from loupe.flows.engine.context import RunContext
+from loupe.flows.engine.importing import import_source
+from loupe.flows.engine.pipeline import load_build, run_pipeline
+from loupe.flows.engine.report import StageReport
+from loupe.flows.recos.captioning import facts_of
+from loupe.flows.recos.pipeline import recos_pipeline
+from loupe.flows.recos.run import RecosRun
+from loupe.flows.recos.task_images import take_images
+from loupe.models.weights import installed_folder
+from loupe.schemas.build import RecosBuild, SourceSpec, TaskSpec
+from loupe.schemas.errors import ConfigurationError
+from loupe.schemas.profile import OpenAIChat, Profile
+from loupe.schemas.provenance import Role
+from loupe.schemas.quality import CaptionCheck
+from loupe.schemas.records import Attribution, Caption, Image
+from loupe.schemas.recos import DiscriminabilitySettings, TaskDraw
+from loupe.schemas.taxonomy import RetrievalTask, in_order
+from loupe.sources.demonstration.stills import StillsWorld, load_stills_truth, write_stills_world
+from loupe.sources.rendered import FontShelf, RenderOptions
 from tests.flows.recos_world import no_desks, small_profile, stills_source
 from tests.servers.counting_server import CountingServer, Fault
 

@@ -10,25 +10,25 @@ from typing import Any
 import pytest
 from PIL import Image as Picture
 
-from db.entities import count_entities, find
-from db.quarantine import quarantined
-from flows.engine.context import RunContext
-from flows.engine.pipeline import run_pipeline
-from flows.recos.pipeline import recos_pipeline
-from flows.recos.rendered_images import import_rendered
-from flows.recos.run import RecosRun
-from models.ocr import TextLine, TextReader, build_text_reader
-from release.verify import verify_release
-from schemas.base import sha256_of
-from schemas.build import RecosBuild, SourceSpec, TaskSpec
-from schemas.chat import ModelRef
-from schemas.profile import Profile
-from schemas.records import Caption, Image
-from schemas.recos import DiscriminabilitySettings, TextReading
-from schemas.taxonomy import RetrievalTask
-from schemas.video import StageSettings
-from sources.rendered import TRUTHS_FILE, write_rendered_collection
-from sources.rendered.collection import render_tasks
+from loupe.db.entities import count_entities, find
+from loupe.db.quarantine import quarantined
+from loupe.flows.engine.context import RunContext
+from loupe.flows.engine.pipeline import run_pipeline
+from loupe.flows.recos.pipeline import recos_pipeline
+from loupe.flows.recos.rendered_images import import_rendered
+from loupe.flows.recos.run import RecosRun
+from loupe.models.ocr import TextLine, TextReader, build_text_reader
+from loupe.release.verify import verify_release
+from loupe.schemas.base import sha256_of
+from loupe.schemas.build import RecosBuild, SourceSpec, TaskSpec
+from loupe.schemas.chat import ModelRef
+from loupe.schemas.profile import Profile
+from loupe.schemas.records import Caption, Image
+from loupe.schemas.recos import DiscriminabilitySettings, TextReading
+from loupe.schemas.taxonomy import RetrievalTask
+from loupe.schemas.video import StageSettings
+from loupe.sources.rendered import TRUTHS_FILE, write_rendered_collection
+from loupe.sources.rendered.collection import render_tasks
 from tests.flows.recos_reviewers import sizes
 from tests.flows.recos_world import no_desks, small_profile
 

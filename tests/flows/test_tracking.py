@@ -10,23 +10,23 @@ import av
 import pytest
 from PIL import Image
 
-from db.blob_check import BlobCheck
-from db.entities import StoredEntity, find, parents_of
-from db.tables import Checkpoint
-from flows.blob_repair import repair_blobs
-from flows.engine.context import RunContext
-from flows.engine.report import StageReport
-from flows.ufine6926.noise_filter import filter_tracks, plan_filter, propose
-from flows.ufine6926.tracking import plan_tracking, track_videos
-from flows.ufine6926.video_import import import_videos, take_videos
-from models.tracking.detector import Detections, Frame, PersonDetector
-from schemas.build import VideoSourceSpec
-from schemas.errors import ModelError
-from schemas.provenance import Role
-from schemas.tracking import DetectorSpec, FairMOTDetector, FilterSettings, TrackingSettings
-from schemas.video import Track, TrackedVideo, Video
-from sources.demonstration.street import StreetWorld
-from sources.video.reader import open_video
+from loupe.db.blob_check import BlobCheck
+from loupe.db.entities import StoredEntity, find, parents_of
+from loupe.db.tables import Checkpoint
+from loupe.flows.blob_repair import repair_blobs
+from loupe.flows.engine.context import RunContext
+from loupe.flows.engine.report import StageReport
+from loupe.flows.ufine6926.noise_filter import filter_tracks, plan_filter, propose
+from loupe.flows.ufine6926.tracking import plan_tracking, track_videos
+from loupe.flows.ufine6926.video_import import import_videos, take_videos
+from loupe.models.tracking.detector import Detections, Frame, PersonDetector
+from loupe.schemas.build import VideoSourceSpec
+from loupe.schemas.errors import ModelError
+from loupe.schemas.provenance import Role
+from loupe.schemas.tracking import DetectorSpec, FairMOTDetector, FilterSettings, TrackingSettings
+from loupe.schemas.video import Track, TrackedVideo, Video
+from loupe.sources.demonstration.street import StreetWorld
+from loupe.sources.video.reader import open_video
 from tests.db.samples import row_count
 from tests.flows.runs import copied_run, new_run
 from tests.flows.street import KnownStreet

@@ -3,9 +3,9 @@ from pathlib import Path
 
 import pytest
 
-from flows.evaluation.training import load_training
-from schemas.cfam import CfamTraining
-from schemas.errors import ConfigurationError
+from loupe.flows.evaluation.training import load_training
+from loupe.schemas.cfam import CfamTraining
+from loupe.schemas.errors import ConfigurationError
 
 
 def test_the_paper_configuration_uses_all_identities_and_four_queries() -> None:

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from flows.evaluation.training import find_training_images
-from release.build import build_release
-from schemas.cfam import CfamTraining
-from schemas.errors import FormatError, UsageError
+from loupe.flows.evaluation.training import find_training_images
+from loupe.release.build import build_release
+from loupe.schemas.cfam import CfamTraining
+from loupe.schemas.errors import FormatError, UsageError
 from tests.release.worlds import DATASET, SOURCES, Composer, store_world
 
 SETTINGS = CfamTraining(validation_share=0.25)

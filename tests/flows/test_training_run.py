@@ -6,12 +6,12 @@ from typing import NamedTuple
 
 import pytest
 
-from flows.engine.report import Progress
-from flows.evaluation.training import TrainingReport, TrainingRequest, run_training
-from retrieval.cfam.network.checkpoints import load_model
-from schemas.base import sha256_of
-from schemas.cfam import TrainingRecord
-from schemas.errors import UsageError
+from loupe.flows.engine.report import Progress
+from loupe.flows.evaluation.training import TrainingReport, TrainingRequest, run_training
+from loupe.retrieval.cfam.network.checkpoints import load_model
+from loupe.schemas.base import sha256_of
+from loupe.schemas.cfam import TrainingRecord
+from loupe.schemas.errors import UsageError
 from tests.flows.tiny_training import CONFIG, write_tiny_training
 
 

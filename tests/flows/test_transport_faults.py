@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from db.store import Store
-from db.tables import ModelCall
-from flows.engine.ledger import RecordedChatModel
-from flows.engine.model_step import ask
-from flows.engine.stopping import Budget
-from models.openai_chat import OpenAIChatModel
-from schemas.chat import ChatAnswer, ChatOutcome, ChatRequest
-from schemas.profile import OpenAIChat
+from loupe.db.store import Store
+from loupe.db.tables import ModelCall
+from loupe.flows.engine.ledger import RecordedChatModel
+from loupe.flows.engine.model_step import ask
+from loupe.flows.engine.stopping import Budget
+from loupe.models.openai_chat import OpenAIChatModel
+from loupe.schemas.chat import ChatAnswer, ChatOutcome, ChatRequest
+from loupe.schemas.profile import OpenAIChat
 from tests.db.samples import DATASET, row_count
 from tests.flows.command_line import Loupe
 from tests.flows.test_unusable_models import Hosted

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from db.entities import find
-from db.store import Store
-from flows.ufine3c.rewriting import STAGE
-from release.verify import verify_release
-from schemas.records import Granularity, Rewrite
+from loupe.db.entities import find
+from loupe.db.store import Store
+from loupe.flows.ufine3c.rewriting import STAGE
+from loupe.release.verify import verify_release
+from loupe.schemas.records import Granularity, Rewrite
 from tests.flows.command_line import Loupe
 from tests.flows.worlds import write_people, write_toml
 from tests.person_sets import real_texts

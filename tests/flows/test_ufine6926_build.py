@@ -9,29 +9,29 @@ from typing import Any
 
 import pytest
 
-from annotate.backend import Desks
-from db.entities import StoredEntity, find, parents_of
-from db.reviews import add_annotator
-from db.store import Store
-from flows.engine.context import BuildReport, RunContext, sync_active
-from flows.engine.pipeline import run_pipeline
-from flows.ufine6926.filter_explanation import explain
-from flows.ufine6926.identities import form_identities
-from flows.ufine6926.noise_filter import current_report, thresholds_of
-from flows.ufine6926.pipeline import ufine6926_pipeline
-from models.profiles.loader import load_profile
-from release.build import build_release
-from release.verify import verify_release
-from schemas.build import UFine6926Build, VideoSourceSpec
-from schemas.errors import ConfigurationError, IntegrityError
-from schemas.profile import Profile
-from schemas.proposals import Tracklet
-from schemas.provenance import Role
-from schemas.records import Caption, Image
-from schemas.similarity import LeakLimits, SplitSettings
-from schemas.tracking import FilterSettings, TrackingSettings
-from schemas.video import FilterReport, Track, Video
-from sources.demonstration.street import StreetWorld
+from loupe.annotate.backend import Desks
+from loupe.db.entities import StoredEntity, find, parents_of
+from loupe.db.reviews import add_annotator
+from loupe.db.store import Store
+from loupe.flows.engine.context import BuildReport, RunContext, sync_active
+from loupe.flows.engine.pipeline import run_pipeline
+from loupe.flows.ufine6926.filter_explanation import explain
+from loupe.flows.ufine6926.identities import form_identities
+from loupe.flows.ufine6926.noise_filter import current_report, thresholds_of
+from loupe.flows.ufine6926.pipeline import ufine6926_pipeline
+from loupe.models.profiles.loader import load_profile
+from loupe.release.build import build_release
+from loupe.release.verify import verify_release
+from loupe.schemas.build import UFine6926Build, VideoSourceSpec
+from loupe.schemas.errors import ConfigurationError, IntegrityError
+from loupe.schemas.profile import Profile
+from loupe.schemas.proposals import Tracklet
+from loupe.schemas.provenance import Role
+from loupe.schemas.records import Caption, Image
+from loupe.schemas.similarity import LeakLimits, SplitSettings
+from loupe.schemas.tracking import FilterSettings, TrackingSettings
+from loupe.schemas.video import FilterReport, Track, Video
+from loupe.sources.demonstration.street import StreetWorld
 from tests.annotate.interfaces.regions import Regions, ticked, written
 from tests.annotate.memory_desk import MemoryOffice
 from tests.flows.runs import copied_run, new_run

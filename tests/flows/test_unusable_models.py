@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from schemas.records import Granularity
+from loupe.schemas.records import Granularity
 from tests.flows.command_line import Finished, Loupe
 from tests.flows.worlds import write_people, write_toml
 from tests.servers.counting_server import (

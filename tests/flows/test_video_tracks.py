@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from flows.engine.report import Progress, StageReport
-from flows.ufine6926.video_tracks import VideoTracks, track_video
-from models.profiles.loader import load_profile
-from schemas.errors import UsageError
-from schemas.profile import Profile
-from schemas.tracking import FilterSettings, TrackingSettings
-from sources.demonstration.street import StreetWorld
-from sources.motchallenge import read_boxes
+from loupe.flows.engine.report import Progress, StageReport
+from loupe.flows.ufine6926.video_tracks import VideoTracks, track_video
+from loupe.models.profiles.loader import load_profile
+from loupe.schemas.errors import UsageError
+from loupe.schemas.profile import Profile
+from loupe.schemas.tracking import FilterSettings, TrackingSettings
+from loupe.sources.demonstration.street import StreetWorld
+from loupe.sources.motchallenge import read_boxes
 from tests.flows.street import KnownStreet
 
 LENIENT = FilterSettings(

@@ -1,8 +1,8 @@
 import httpx
 import pytest
 
-from flows.engine.desks import Webhooks, webhook_server
-from schemas.errors import ServiceError
+from loupe.flows.engine.desks import Webhooks, webhook_server
+from loupe.schemas.errors import ServiceError
 
 KEY = "k" * 64
 OURS = {"Authorization": f"Bearer {KEY}"}

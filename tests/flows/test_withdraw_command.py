@@ -8,21 +8,21 @@ from pathlib import Path
 
 import pytest
 
-from db.entities import find
-from db.releases import adopt_folder, list_releases
-from db.store import Store
-from db.withdrawal_graph import WithdrawalTarget, own_digests
-from db.withdrawals import list_withdrawals
-from flows.engine.context import open_context
-from flows.engine.importing import import_source
-from flows.shards.steps import import_shards
-from flows.withdrawal.execution import carry_out
-from flows.withdrawal.plan import confirm, plan_withdrawal, request_of
-from models.profiles.settings import load_settings
-from release.notices_files import read_mark
-from schemas.base import sha256_of
-from schemas.build import SourceSpec
-from schemas.records import Granularity, Image
+from loupe.db.entities import find
+from loupe.db.releases import adopt_folder, list_releases
+from loupe.db.store import Store
+from loupe.db.withdrawal_graph import WithdrawalTarget, own_digests
+from loupe.db.withdrawals import list_withdrawals
+from loupe.flows.engine.context import open_context
+from loupe.flows.engine.importing import import_source
+from loupe.flows.shards.steps import import_shards
+from loupe.flows.withdrawal.execution import carry_out
+from loupe.flows.withdrawal.plan import confirm, plan_withdrawal, request_of
+from loupe.models.profiles.settings import load_settings
+from loupe.release.notices_files import read_mark
+from loupe.schemas.base import sha256_of
+from loupe.schemas.build import SourceSpec
+from loupe.schemas.records import Granularity, Image
 from tests.flows.command_line import Loupe
 from tests.flows.homes import bytes_of
 from tests.flows.withdrawals import OPERATOR, Home, home_of, state_after_withdrawal

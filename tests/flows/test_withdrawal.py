@@ -8,33 +8,45 @@ import numpy as np
 import pytest
 from sqlalchemy import insert, select
 
-from db.blobs import BlobStore
-from db.decisions import append_decisions, decide
-from db.embeddings import find_vectors, space_of, store_vectors
-from db.entities import NewDecision, NewEntity, fetch, find, new_entity
-from db.evaluations import evaluations_of, store_evaluation
-from db.releases import find_release
-from db.reviews import ShownImage, StoredTask, announce_tasks, open_image_media_type, review_tasks
-from db.tables import Pseudonym
-from db.withdrawals import find_withdrawal, list_withdrawals, notices_of, refused_files, steps_of
-from flows.evaluation.leaderboard import Leaderboard, collect
-from flows.evaluation.leaderboard_page import leaderboard_folder, write_leaderboard
-from flows.ufine6926.video_import import import_videos
-from flows.withdrawal.execution import carry_out
-from flows.withdrawal.plan import WithdrawalPlan
-from release.notices_files import read_mark, read_notices
-from release.rebuild import rebuild_release
-from release.row_files import read_release
-from release.verify import verify_release
-from schemas.base import digest_of, sha256_of
-from schemas.build import VideoSourceSpec
-from schemas.chat import ModelRef
-from schemas.errors import UsageError
-from schemas.proposals import Tracklet, TrackletFrame
-from schemas.provenance import Role
-from schemas.records import Image, Rewrite
-from schemas.video import FilterReport, Video
-from sources.demonstration.street import StreetWorld
+from loupe.db.blobs import BlobStore
+from loupe.db.decisions import append_decisions, decide
+from loupe.db.embeddings import find_vectors, space_of, store_vectors
+from loupe.db.entities import NewDecision, NewEntity, fetch, find, new_entity
+from loupe.db.evaluations import evaluations_of, store_evaluation
+from loupe.db.releases import find_release
+from loupe.db.reviews import (
+    ShownImage,
+    StoredTask,
+    announce_tasks,
+    open_image_media_type,
+    review_tasks,
+)
+from loupe.db.tables import Pseudonym
+from loupe.db.withdrawals import (
+    find_withdrawal,
+    list_withdrawals,
+    notices_of,
+    refused_files,
+    steps_of,
+)
+from loupe.flows.evaluation.leaderboard import Leaderboard, collect
+from loupe.flows.evaluation.leaderboard_page import leaderboard_folder, write_leaderboard
+from loupe.flows.ufine6926.video_import import import_videos
+from loupe.flows.withdrawal.execution import carry_out
+from loupe.flows.withdrawal.plan import WithdrawalPlan
+from loupe.release.notices_files import read_mark, read_notices
+from loupe.release.rebuild import rebuild_release
+from loupe.release.row_files import read_release
+from loupe.release.verify import verify_release
+from loupe.schemas.base import digest_of, sha256_of
+from loupe.schemas.build import VideoSourceSpec
+from loupe.schemas.chat import ModelRef
+from loupe.schemas.errors import UsageError
+from loupe.schemas.proposals import Tracklet, TrackletFrame
+from loupe.schemas.provenance import Role
+from loupe.schemas.records import Image, Rewrite
+from loupe.schemas.video import FilterReport, Video
+from loupe.sources.demonstration.street import StreetWorld
 from tests.annotate.memory_desk import MemoryOffice
 from tests.db.samples import store_entities
 from tests.flows.evaluation_samples import synthetic_evaluation

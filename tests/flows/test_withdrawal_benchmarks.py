@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from db.entities import children_of, find
-from db.releases import find_release
-from db.withdrawals import list_withdrawals
-from release.notices_files import read_mark
-from release.verify import verify_release
-from schemas.provenance import Role
-from schemas.records import Image
+from loupe.db.entities import children_of, find
+from loupe.db.releases import find_release
+from loupe.db.withdrawals import list_withdrawals
+from loupe.release.notices_files import read_mark
+from loupe.release.verify import verify_release
+from loupe.schemas.provenance import Role
+from loupe.schemas.records import Image
 from tests.flows.withdrawals import RELEASED, Home, home_of
 from tests.release import ccd_world, recos_world, street_world
 from tests.release.ccd_world import CCD

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from flows.withdrawal.plan import erase_pages
+from loupe.flows.withdrawal.plan import erase_pages
 
 OF_TASKS = [
     "leaderboards/tasks-1.0.0-test/leaderboard.html",

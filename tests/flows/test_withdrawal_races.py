@@ -11,31 +11,31 @@ from typing import Any
 import pytest
 from sqlalchemy import insert, select
 
-from db.entities import NewEntity, fetch, find, new_entity
-from db.releases import find_release, list_releases
-from db.store import Store
-from db.tables import Checkpoint
-from db.withdrawals import (
+from loupe.db.entities import NewEntity, fetch, find, new_entity
+from loupe.db.releases import find_release, list_releases
+from loupe.db.store import Store
+from loupe.db.tables import Checkpoint
+from loupe.db.withdrawals import (
     StoredWithdrawal,
     erased_blobs,
     list_withdrawals,
     notices_of,
     steps_of,
 )
-from db.work import register_plan
-from flows.engine.context import PipelineRun
-from flows.engine.pipeline import PipelineSpec, Step, run_build
-from flows.withdrawal.execution import carry_out, resume_reopened
-from flows.withdrawal.plan import WithdrawalPlan
-from release.build import build_release
-from release.files import leftovers_in
-from release.notices_files import read_mark
-from release.verify import verify_release
-from schemas.base import sha256_of
-from schemas.errors import IntegrityError, UsageError
-from schemas.provenance import Role
-from schemas.records import Image
-from schemas.release import Manifest
+from loupe.db.work import register_plan
+from loupe.flows.engine.context import PipelineRun
+from loupe.flows.engine.pipeline import PipelineSpec, Step, run_build
+from loupe.flows.withdrawal.execution import carry_out, resume_reopened
+from loupe.flows.withdrawal.plan import WithdrawalPlan
+from loupe.release.build import build_release
+from loupe.release.files import leftovers_in
+from loupe.release.notices_files import read_mark
+from loupe.release.verify import verify_release
+from loupe.schemas.base import sha256_of
+from loupe.schemas.errors import IntegrityError, UsageError
+from loupe.schemas.provenance import Role
+from loupe.schemas.records import Image
+from loupe.schemas.release import Manifest
 from tests.between import between
 from tests.db.samples import store_entities
 from tests.flows.withdrawals import Home, home_of, state_after_withdrawal
@@ -87,7 +87,7 @@ def test_a_release_waits_for_a_withdrawal_that_is_being_recorded(
 
     It depends on locks of the database; the other tests run on SQLite.
     """
-    from db import withdrawals as withdrawal_recording
+    from loupe.db import withdrawals as withdrawal_recording
 
     plan, original = person(home), withdrawal_recording.withdraw_entities
     built, recording, storing = Event(), Event(), Event()
@@ -284,8 +284,8 @@ def test_a_release_that_another_process_builds_first_is_the_same(home: Home) -> 
 def test_resume_with_json_lists_all_finished_withdrawals(
     home: Home, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from flows.cli.output import show
-    from flows.cli.withdraw import _resume
+    from loupe.flows.cli.output import show
+    from loupe.flows.cli.withdraw import _resume
 
     first = home.confirmed(plan := person(home))
     other = next(one for one in find(home.store, DATASET, Image.kind) if one.id not in plan.reached)
@@ -301,13 +301,13 @@ def test_resume_withdraws_late_items_that_an_earlier_run_left(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An earlier version of Loupe stored late derivations without withdrawing them."""
-    from flows.cli.output import show
-    from flows.cli.withdraw import _resume
+    from loupe.flows.cli.output import show
+    from loupe.flows.cli.withdraw import _resume
 
     home.withdraw("identity", "9", dataset=DATASET, source=FINE)
     entity, late_image = late_picture(home)
     with monkeypatch.context() as unguarded:
-        unguarded.setattr("db.work.withdraw_late_children", lambda *_: None)
+        unguarded.setattr("loupe.db.work.withdraw_late_children", lambda *_: None)
         store_entities(home.store, [entity])
     assert home.states()[entity.id] == "proposed"
     show(_resume(home.run), as_json=False)
@@ -341,8 +341,8 @@ def release_of(home: Home, version: str) -> str:
 
 
 def test_resume_continues_with_the_others_if_one_withdrawal_fails(home: Home) -> None:
-    from flows.cli.output import show
-    from flows.cli.withdraw import _resume
+    from loupe.flows.cli.output import show
+    from loupe.flows.cli.withdraw import _resume
 
     first = home.confirmed(plan := person(home))
     other = next(one for one in find(home.store, DATASET, Image.kind) if one.id not in plan.reached)

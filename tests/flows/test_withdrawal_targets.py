@@ -6,18 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from db.entities import find
-from db.releases import find_release
-from db.withdrawal_graph import WithdrawalTarget
-from flows.withdrawal.releases import (
+from loupe.db.entities import find
+from loupe.db.releases import find_release
+from loupe.db.withdrawal_graph import WithdrawalTarget
+from loupe.flows.withdrawal.releases import (
     Person,
     image_in_release,
     person_in_release,
     refuse_two_meanings,
     rows_of,
 )
-from schemas.errors import UsageError
-from schemas.records import Image
+from loupe.schemas.errors import UsageError
+from loupe.schemas.records import Image
 from tests.flows.withdrawals import Home, home_of
 from tests.release import ccd_world
 from tests.release.ccd_world import CCD

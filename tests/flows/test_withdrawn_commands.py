@@ -8,19 +8,19 @@ from pathlib import Path
 import pytest
 from sqlalchemy import select
 
-from db.entities import fetch, find
-from db.tables import Embedding
-from flows.cli.lineage import _released
-from flows.cli.release_compare import contamination
-from flows.cli.release_copies import sign
-from flows.engine.report import Progress
-from flows.evaluation.run import EvaluationRequest, run_evaluation
-from release.notices_files import read_mark
-from release.row_files import read_release
-from schemas.base import sha256_of
-from schemas.errors import UsageError
-from schemas.records import Caption, Image
-from schemas.withdrawal import WithdrawnRow
+from loupe.db.entities import fetch, find
+from loupe.db.tables import Embedding
+from loupe.flows.cli.lineage import _released
+from loupe.flows.cli.release_compare import contamination
+from loupe.flows.cli.release_copies import sign
+from loupe.flows.engine.report import Progress
+from loupe.flows.evaluation.run import EvaluationRequest, run_evaluation
+from loupe.release.notices_files import read_mark
+from loupe.release.row_files import read_release
+from loupe.schemas.base import sha256_of
+from loupe.schemas.errors import UsageError
+from loupe.schemas.records import Caption, Image
+from loupe.schemas.withdrawal import WithdrawnRow
 from tests.flows.withdrawals import Home, home_of
 from tests.release.worlds import DATASET, SOURCES
 

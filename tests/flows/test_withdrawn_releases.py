@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from db.peek import may_have_notices
-from db.withdrawals import list_withdrawals
-from flows.withdrawal.releases import known_notices, withdrawal_in
-from models.profiles.settings import load_settings
-from release.notices import record_notices
-from schemas.errors import ConfigurationError
+from loupe.db.peek import may_have_notices
+from loupe.db.withdrawals import list_withdrawals
+from loupe.flows.withdrawal.releases import known_notices, withdrawal_in
+from loupe.models.profiles.settings import load_settings
+from loupe.release.notices import record_notices
+from loupe.schemas.errors import ConfigurationError
 from tests.flows.withdrawals import home_of
 from tests.release.worlds import DATASET, SOURCES
 

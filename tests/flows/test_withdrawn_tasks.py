@@ -8,26 +8,26 @@ import httpx
 import pytest
 from pydantic import SecretStr
 
-from annotate.backend import Desks, LabelStudioDesk
-from annotate.pull import pull, reconcile
-from annotate.queues import shipped
-from db.entities import fetch, find
-from db.reviews import review_tasks
-from db.withdrawal_graph import Sort, WithdrawalTarget
-from db.withdrawals import StoredWithdrawal, list_withdrawals
-from flows.cli.withdrawal_display import residual_lines
-from flows.engine.context import RunContext
-from flows.withdrawal.execution import carry_out
-from flows.withdrawal.plan import (
+from loupe.annotate.backend import Desks, LabelStudioDesk
+from loupe.annotate.pull import pull, reconcile
+from loupe.annotate.queues import shipped
+from loupe.db.entities import fetch, find
+from loupe.db.reviews import review_tasks
+from loupe.db.withdrawal_graph import Sort, WithdrawalTarget
+from loupe.db.withdrawals import StoredWithdrawal, list_withdrawals
+from loupe.flows.cli.withdrawal_display import residual_lines
+from loupe.flows.engine.context import RunContext
+from loupe.flows.withdrawal.execution import carry_out
+from loupe.flows.withdrawal.plan import (
     ResidualCopies,
     confirm,
     plan_withdrawal,
     request_of,
     residual_copies,
 )
-from schemas.errors import ServiceError
-from schemas.records import Rewrite
-from schemas.withdrawal import Ground
+from loupe.schemas.errors import ServiceError
+from loupe.schemas.records import Rewrite
+from loupe.schemas.withdrawal import Ground
 from tests.annotate.answering import accepting, editing
 from tests.annotate.memory_desk import MemoryDesk, MemoryOffice
 from tests.annotate.office import hire, push, work

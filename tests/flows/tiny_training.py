@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from flows.evaluation.training import TrainingRequest
+from loupe.flows.evaluation.training import TrainingRequest
 from tests.retrieval.cfam.network.small_training import TINY_CLIP, draw_people
 
 CONFIG = """

@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import select
 
-from db.blobs import BlobStore
-from db.entities import AgentRef
-from db.store import Store
-from db.tables import (
+from loupe.db.blobs import BlobStore
+from loupe.db.entities import AgentRef
+from loupe.db.store import Store
+from loupe.db.tables import (
     Decision,
     Embedding,
     Entity,
@@ -25,14 +25,14 @@ from db.tables import (
     WithdrawnDigest,
     WithdrawnEntity,
 )
-from db.withdrawal_graph import Sort, WithdrawalTarget
-from db.withdrawals import StoredWithdrawal
-from flows.engine.context import RunContext
-from flows.withdrawal.execution import carry_out
-from flows.withdrawal.plan import WithdrawalPlan, confirm, plan_withdrawal, request_of
-from release.build import build_release
-from schemas.taxonomy import Tier
-from schemas.withdrawal import Ground
+from loupe.db.withdrawal_graph import Sort, WithdrawalTarget
+from loupe.db.withdrawals import StoredWithdrawal
+from loupe.flows.engine.context import RunContext
+from loupe.flows.withdrawal.execution import carry_out
+from loupe.flows.withdrawal.plan import WithdrawalPlan, confirm, plan_withdrawal, request_of
+from loupe.release.build import build_release
+from loupe.schemas.taxonomy import Tier
+from loupe.schemas.withdrawal import Ground
 from tests.flows.runs import context_of
 from tests.release.worlds import DATASET, Composer, World, small_world, store_world
 

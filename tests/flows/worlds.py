@@ -16,11 +16,11 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from flows.cli.main import main
-from schemas.records import Granularity
-from sources.demonstration.descriptions import describe
-from sources.demonstration.figure import View, draw_pose
-from sources.demonstration.people import Chance, draw_person_attributes
+from loupe.flows.cli.main import main
+from loupe.schemas.records import Granularity
+from loupe.sources.demonstration.descriptions import describe
+from loupe.sources.demonstration.figure import View, draw_pose
+from loupe.sources.demonstration.people import Chance, draw_person_attributes
 from tests.servers.processes import FORKED, REPOSITORY
 
 _SIZE_PX = (24, 48)

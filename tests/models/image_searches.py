@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from models.embedding import Vectors
-from models.search.folder import FolderImage, FolderImageSearch
-from models.search.google import GoogleImageSearch
-from models.search.openverse import OpenverseImageSearch
-from models.search.web import Sleep
-from schemas.image_search import FolderSearch, GoogleSearch, OpenverseSearch
-from schemas.records import Attribution
+from loupe.models.embedding import Vectors
+from loupe.models.search.folder import FolderImage, FolderImageSearch
+from loupe.models.search.google import GoogleImageSearch
+from loupe.models.search.openverse import OpenverseImageSearch
+from loupe.models.search.web import Sleep
+from loupe.schemas.image_search import FolderSearch, GoogleSearch, OpenverseSearch
+from loupe.schemas.records import Attribution
 from tests.servers.search_server import API_KEY, ENGINE, SearchServer
 
 COLOURS = ("red", "green", "blue")

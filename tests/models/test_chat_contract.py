@@ -8,10 +8,10 @@ from typing import Any, cast
 
 import pytest
 
-from models.chat import ChatModel
-from models.registry import build_chat_model
-from schemas.chat import ChatAnswer, ChatFailure, ChatOutcome, ChatRequest
-from schemas.profile import BuiltinRewriter, OpenAIChat, Sampling
+from loupe.models.chat import ChatModel
+from loupe.models.registry import build_chat_model
+from loupe.schemas.chat import ChatAnswer, ChatFailure, ChatOutcome, ChatRequest
+from loupe.schemas.profile import BuiltinRewriter, OpenAIChat, Sampling
 from tests.servers.counting_server import CountingServer, counting_server
 
 REVISION = "test-revision"

@@ -2,9 +2,9 @@ from pathlib import Path
 
 import pytest
 
-from models.registry import build_detector
-from schemas.errors import ModelError
-from schemas.tracking import BuiltinDetector, FairMOTDetector
+from loupe.models.registry import build_detector
+from loupe.schemas.errors import ModelError
+from loupe.schemas.tracking import BuiltinDetector, FairMOTDetector
 
 
 def test_the_builtin_detector_needs_no_extra() -> None:

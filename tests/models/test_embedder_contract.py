@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from models.embedding import ImageTextEmbedder
-from models.registry import build_embedder
-from schemas.embedding import PlainModelSpec
+from loupe.models.embedding import ImageTextEmbedder
+from loupe.models.registry import build_embedder
+from loupe.schemas.embedding import PlainModelSpec
 from tests.models.tiny_embedders import BUILDERS
 
 pytestmark = pytest.mark.slow

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from models.embedding import Vectors
-from models.registry import build_embedder, pinned
-from models.transformers_embedder import Blip2Embedder, BlipFamily
-from retrieval.score_matrix import greatest_cosines
-from schemas.embedding import (
+from loupe.models.embedding import Vectors
+from loupe.models.registry import build_embedder, pinned
+from loupe.models.transformers_embedder import Blip2Embedder, BlipFamily
+from loupe.retrieval.score_matrix import greatest_cosines
+from loupe.schemas.embedding import (
     BuiltinEmbedder,
     EmbedderSpec,
     MllmEmbedder,
@@ -23,7 +23,7 @@ from schemas.embedding import (
     directed,
     mllm_families,
 )
-from schemas.errors import ModelError
+from loupe.schemas.errors import ModelError
 from tests.models import tiny_embedders
 from tests.models.test_embedder_contract import IMAGES, TEXTS
 

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from models.search.folder import FolderImageSearch, path_in_folder
-from schemas.errors import ConfigurationError
-from schemas.image_search import FolderSearch, SearchAnswer
+from loupe.models.search.folder import FolderImageSearch, path_in_folder
+from loupe.schemas.errors import ConfigurationError
+from loupe.schemas.image_search import FolderSearch, SearchAnswer
 from tests.models.image_searches import ColourWords, folder, folder_image
 
 SPEC = FolderSearch(folder="anywhere")

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from models.search.google import GoogleImageSearch
-from schemas.errors import ConfigurationError
-from schemas.image_search import SearchAnswer, SearchFailure, SearchOutcome
-from schemas.licences import permits_release
-from services.process import free_port
+from loupe.models.search.google import GoogleImageSearch
+from loupe.schemas.errors import ConfigurationError
+from loupe.schemas.image_search import SearchAnswer, SearchFailure, SearchOutcome
+from loupe.schemas.licences import permits_release
+from loupe.services.process import free_port
 from tests.models.image_searches import google, google_spec, set_keys
 from tests.servers.search_server import (
     API_KEY,

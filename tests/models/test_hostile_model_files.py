@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from models.registry import build_embedder, pinned
-from models.weights import folder_digest
-from schemas.embedding import OpenClipEmbedder, PlainModelSpec, TransformersEmbedder
-from schemas.errors import ModelError
-from schemas.profile import VllmChat
+from loupe.models.registry import build_embedder, pinned
+from loupe.models.weights import folder_digest
+from loupe.schemas.embedding import OpenClipEmbedder, PlainModelSpec, TransformersEmbedder
+from loupe.schemas.errors import ModelError
+from loupe.schemas.profile import VllmChat
 from tests.models import tiny_embedders
 
 pytest.importorskip("torch")

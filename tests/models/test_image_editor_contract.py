@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import pytest
 from PIL import Image
 
-from models.image_editor import ImageEditor
-from schemas.chat import ChatImage
-from schemas.image_edit import EditedPicture, EditFailure, EditOutcome, EditRequest
+from loupe.models.image_editor import ImageEditor
+from loupe.schemas.chat import ChatImage
+from loupe.schemas.image_edit import EditedPicture, EditFailure, EditOutcome, EditRequest
 from tests.models.tiny_editors import EDITORS, Subject
 
 pytestmark = pytest.mark.slow

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from models.image_search import ImageSearch
-from schemas.base import canonical_json
-from schemas.image_search import SearchAnswer, SearchFailure, SearchOutcome
-from schemas.licences import licence_name, permits_release
-from services.process import free_port
+from loupe.models.image_search import ImageSearch
+from loupe.schemas.base import canonical_json
+from loupe.schemas.image_search import SearchAnswer, SearchFailure, SearchOutcome
+from loupe.schemas.licences import licence_name, permits_release
+from loupe.services.process import free_port
 from tests.models.image_searches import folder, google, openverse, set_keys
 from tests.servers.search_server import API_KEY, NOTHING, Reply, SearchServer, search_server
 

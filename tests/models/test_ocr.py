@@ -6,11 +6,11 @@ from collections.abc import Sequence
 import pytest
 from PIL import Image
 
-from models.ocr import TextLine, TextReader, build_text_reader, by_columns
-from schemas.taxonomy import RetrievalTask
-from sources.rendered.collection import render_tasks
-from sources.rendered.pen import RenderedImage
-from sources.rendered.signs import MOST_UNREAD, drawn_texts, unread_share
+from loupe.models.ocr import TextLine, TextReader, build_text_reader, by_columns
+from loupe.schemas.taxonomy import RetrievalTask
+from loupe.sources.rendered.collection import render_tasks
+from loupe.sources.rendered.pen import RenderedImage
+from loupe.sources.rendered.signs import MOST_UNREAD, drawn_texts, unread_share
 
 ERROR_RATE = 0.05
 """Upper bound of the character error rate; docs/benchmarks.md has larger measurements."""

@@ -4,10 +4,10 @@ from collections.abc import Iterable, Iterator
 
 import pytest
 
-from models import registry
-from models.registry import OnDemandChatModel
-from schemas.chat import ChatAnswer, ChatOutcome, ChatRequest
-from schemas.profile import ChatModelSpec, VllmChat
+from loupe.models import registry
+from loupe.models.registry import OnDemandChatModel
+from loupe.schemas.chat import ChatAnswer, ChatOutcome, ChatRequest
+from loupe.schemas.profile import ChatModelSpec, VllmChat
 
 SMALL = VllmChat(provider="vllm", name="small", revision="1")
 LARGE = VllmChat(provider="vllm", name="large", revision="1")

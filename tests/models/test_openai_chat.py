@@ -11,14 +11,14 @@ import pytest
 from PIL import Image
 from pydantic import ValidationError
 
-from models.chat import Sender
-from models.chat_answers import read_completion, server_sentence
-from models.openai_chat import OpenAIChatModel
-from models.registry import OnDemandChatModel
-from schemas.chat import ChatAnswer, ChatFailure, ChatImage, ChatOutcome, ChatRequest
-from schemas.errors import ConfigurationError
-from schemas.profile import OpenAIChat, Sampling
-from services.process import free_port
+from loupe.models.chat import Sender
+from loupe.models.chat_answers import read_completion, server_sentence
+from loupe.models.openai_chat import OpenAIChatModel
+from loupe.models.registry import OnDemandChatModel
+from loupe.schemas.chat import ChatAnswer, ChatFailure, ChatImage, ChatOutcome, ChatRequest
+from loupe.schemas.errors import ConfigurationError
+from loupe.schemas.profile import OpenAIChat, Sampling
+from loupe.services.process import free_port
 from tests.servers.counting_server import CountingServer, Fault
 from tests.servers.vllm_server import VllmServer
 

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from models.search.openverse import OpenverseImageSearch
-from schemas.errors import ConfigurationError
-from schemas.image_search import OpenverseSearch, SearchAnswer, SearchFailure, SearchOutcome
-from services.process import free_port
+from loupe.models.search.openverse import OpenverseImageSearch
+from loupe.schemas.errors import ConfigurationError
+from loupe.schemas.image_search import OpenverseSearch, SearchAnswer, SearchFailure, SearchOutcome
+from loupe.services.process import free_port
 from tests.models.image_searches import openverse
 from tests.servers.search_server import (
     CLIENT_ID,

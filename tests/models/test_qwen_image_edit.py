@@ -12,9 +12,15 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from models.qwen_image_edit import QwenImageEditor, pinned_editor
-from schemas.errors import MissingExtraError, ModelError
-from schemas.image_edit import EditedPicture, EditFailure, EditOutcome, EditRequest, QwenImageEdit
+from loupe.models.qwen_image_edit import QwenImageEditor, pinned_editor
+from loupe.schemas.errors import MissingExtraError, ModelError
+from loupe.schemas.image_edit import (
+    EditedPicture,
+    EditFailure,
+    EditOutcome,
+    EditRequest,
+    QwenImageEdit,
+)
 from tests.models.tiny_editors import build_pipeline, noise, picture_of, qwen_spec
 
 pytestmark = pytest.mark.slow

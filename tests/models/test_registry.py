@@ -5,19 +5,19 @@ from pathlib import Path
 
 import pytest
 
-from models.chat import ChatModel
-from models.registry import build_chat_model
-from schemas.errors import MissingExtraError
-from schemas.profile import BuiltinRewriter, OpenAIChat, VllmChat
+from loupe.models.chat import ChatModel
+from loupe.models.registry import build_chat_model
+from loupe.schemas.errors import MissingExtraError
+from loupe.schemas.profile import BuiltinRewriter, OpenAIChat, VllmChat
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 WITHOUT_TORCH = """
 import sys
 sys.modules["torch"] = None  # as if it were not installed
 from pathlib import Path
-from models import registry
-from schemas import embedding, tracking
-from schemas.errors import MissingExtraError
+from loupe.models import registry
+from loupe.schemas import embedding, tracking
+from loupe.schemas.errors import MissingExtraError
 for build, spec in (
     (registry.build_embedder, embedding.OpenClipEmbedder(
         provider="open_clip", name="some/open_clip", revision="1")),

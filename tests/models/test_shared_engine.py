@@ -8,8 +8,8 @@ from typing import Any, cast
 
 import pytest
 
-from models.vllm_chat import SharedEngine
-from schemas.chat import ChatAnswer, ChatFailure, ChatRequest
+from loupe.models.vllm_chat import SharedEngine
+from loupe.schemas.chat import ChatAnswer, ChatFailure, ChatRequest
 
 ROOM = 4
 

@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from models.registry import build_pose_model
-from models.tracking.detector import Pixels, PoseModel
-from schemas import tracking
-from schemas.errors import ModelError
+from loupe.models.registry import build_pose_model
+from loupe.models.tracking.detector import Pixels, PoseModel
+from loupe.schemas import tracking
+from loupe.schemas.errors import ModelError
 
 pytestmark = pytest.mark.slow
 

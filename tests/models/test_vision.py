@@ -5,11 +5,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from models.builtin.pedestrians.background import Boxes
-from models.registry import build_detector, build_pose_model
-from models.tracking.detector import Frame
-from schemas.tracking import MediaPipePoseModel, TrackingSettings
-from sources.video.reader import open_video
+from loupe.models.builtin.pedestrians.background import Boxes
+from loupe.models.registry import build_detector, build_pose_model
+from loupe.models.tracking.detector import Frame
+from loupe.schemas.tracking import MediaPipePoseModel, TrackingSettings
+from loupe.sources.video.reader import open_video
 from tests.requirements import unavailable
 
 VIDEO = Path(__file__).parents[3] / "shared" / "data" / "video" / "pedestrians_vtest.avi"

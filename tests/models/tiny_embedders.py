@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from schemas.embedding import (
+from loupe.schemas.embedding import (
     BuiltinEmbedder,
     BuiltinStillsEmbedder,
     MllmEmbedder,

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-import prompts
-from prompts.loader import Prompt, load_prompt
-from schemas.errors import ConfigurationError
+from loupe import prompts
+from loupe.prompts.loader import Prompt, load_prompt
+from loupe.schemas.errors import ConfigurationError
 
 PAPERS = Path(__file__).parents[2].parent / "shared" / "papers"
 HEADER = "---\nid: greet\nversion: '1'\nsource: ours\nvariables: [name]\n---\n"

@@ -3,12 +3,20 @@
 from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
-from db.entities import NewDecision, new_entity
-from schemas.base import Split, sha256_of
-from schemas.proposals import Candidate, EditedImage, Strategy
-from schemas.provenance import Role
-from schemas.records import Attribution, Caption, Contrast, Granularity, Image, Picture, Source
-from schemas.taxonomy import DifferenceType
+from loupe.db.entities import NewDecision, new_entity
+from loupe.schemas.base import Split, sha256_of
+from loupe.schemas.proposals import Candidate, EditedImage, Strategy
+from loupe.schemas.provenance import Role
+from loupe.schemas.records import (
+    Attribution,
+    Caption,
+    Contrast,
+    Granularity,
+    Image,
+    Picture,
+    Source,
+)
+from loupe.schemas.taxonomy import DifferenceType
 from tests.release.worlds import GATE, LLAMA, QWEN, Composer, model_call, picture, source
 
 CCD = "coco-ccd"

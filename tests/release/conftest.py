@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from release.build import build_release
+from loupe.release.build import build_release
 from tests.release.kinds import KINDS, Built, built
 from tests.release.worlds import DATASET, World, small_world, store_world
 

@@ -6,10 +6,10 @@ from datetime import date
 from pathlib import Path
 from typing import NamedTuple
 
-from release.build import build_release
-from release.contamination import Checks
-from schemas.release import AgreementStatistics, Creator, Manifest, ReleaseAbout
-from schemas.taxonomy import Tier
+from loupe.release.build import build_release
+from loupe.release.contamination import Checks
+from loupe.schemas.release import AgreementStatistics, Creator, Manifest, ReleaseAbout
+from loupe.schemas.taxonomy import Tier
 from tests.release import ccd_world, recos_world, street_world, worlds
 
 ABOUT = ReleaseAbout(

@@ -9,7 +9,7 @@ from typing import cast
 
 from sqlalchemy import insert, select
 
-from db.entities import (
+from loupe.db.entities import (
     ActivityRecord,
     AgentRef,
     NewDecision,
@@ -19,13 +19,13 @@ from db.entities import (
     new_entity,
     register_agents,
 )
-from db.tables import Entity, ModelCall, Withdrawal, WithdrawalNotice, WithdrawnEntity
-from db.work import commit_chunk, register_plan
-from release.manifest import read_manifest
-from schemas.provenance import Role
-from schemas.records import Caption, Rewrite
-from schemas.withdrawal import Ground
-from schemas.withdrawal import WithdrawalNotice as Notice
+from loupe.db.tables import Entity, ModelCall, Withdrawal, WithdrawalNotice, WithdrawnEntity
+from loupe.db.work import commit_chunk, register_plan
+from loupe.release.manifest import read_manifest
+from loupe.schemas.provenance import Role
+from loupe.schemas.records import Caption, Rewrite
+from loupe.schemas.withdrawal import Ground
+from loupe.schemas.withdrawal import WithdrawalNotice as Notice
 from tests.release.notice_samples import withdrawn_rows
 from tests.release.worlds import LLAMA, Composer, World, model_call, picture, source
 

@@ -5,17 +5,17 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
-from db.blobs import BlobStore
-from db.entities import ActivityRecord, WorkResult
-from db.store import Store
-from db.work import commit_chunk, register_plan
-from release.build import BuiltRelease, build_release
-from release.findings import Findings, Problem
-from release.row_files import read_parquet_rows
-from release.rows import BESIDE_IMAGES
-from release.verify.lineage import LineageChecks
-from schemas.release import Manifest
-from schemas.taxonomy import Tier
+from loupe.db.blobs import BlobStore
+from loupe.db.entities import ActivityRecord, WorkResult
+from loupe.db.store import Store
+from loupe.db.work import commit_chunk, register_plan
+from loupe.release.build import BuiltRelease, build_release
+from loupe.release.findings import Findings, Problem
+from loupe.release.row_files import read_parquet_rows
+from loupe.release.rows import BESIDE_IMAGES
+from loupe.release.verify.lineage import LineageChecks
+from loupe.schemas.release import Manifest
+from loupe.schemas.taxonomy import Tier
 from tests.release import ccd_world, recos_world, street_world
 from tests.release.worlds import DATASET, Composer, Contents, World, small_world, store_calls
 

@@ -2,7 +2,7 @@
 
 from typing import Any, TypeVar
 
-from release.changes import FieldChange, RowDifference, TextChange
+from loupe.release.changes import FieldChange, RowDifference, TextChange
 
 _KINDS: dict[str, Any] = {"added": "removed", "removed": "added", "withdrawn": "added"}
 D = TypeVar("D", FieldChange, TextChange, RowDifference)

@@ -4,10 +4,10 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
-from release.manifest import read_manifest
-from release.row_files import read_parquet_rows
-from release.rows import number_in, text_entity_ids
-from schemas.withdrawal import Ground, WithdrawalNotice, WithdrawnRow
+from loupe.release.manifest import read_manifest
+from loupe.release.row_files import read_parquet_rows
+from loupe.release.rows import number_in, text_entity_ids
+from loupe.schemas.withdrawal import Ground, WithdrawalNotice, WithdrawnRow
 
 SHARD = "data/test-00000-of-00001.parquet"
 

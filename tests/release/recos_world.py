@@ -3,11 +3,11 @@
 from itertools import islice
 from typing import NamedTuple
 
-from db.entities import NewDecision, new_entity
-from schemas.base import sha256_of
-from schemas.provenance import Role
-from schemas.records import Caption, Source
-from schemas.taxonomy import RetrievalTask, Tier
+from loupe.db.entities import NewDecision, new_entity
+from loupe.schemas.base import sha256_of
+from loupe.schemas.provenance import Role
+from loupe.schemas.records import Caption, Source
+from loupe.schemas.taxonomy import RetrievalTask, Tier
 from tests.release.worlds import GATE, QWEN, Composer, model_call, source
 
 RECOS = "recos"

@@ -16,10 +16,10 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from release.lineage import TABLES, LineageTable, write_table
-from release.manifest import MANIFEST, Listing, read_files
-from release.row_files import shards_among
-from schemas.base import canonical_json
+from loupe.release.lineage import TABLES, LineageTable, write_table
+from loupe.release.manifest import MANIFEST, Listing, read_files
+from loupe.release.row_files import shards_among
+from loupe.schemas.base import canonical_json
 from tests.release.forging import listable_files, reseal
 
 _COMPUTED = ("id", "files", "files_root", "files_count")

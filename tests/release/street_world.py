@@ -9,14 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image as Picture
 
-from db.entities import AgentRef, NewDecision, NewEntity, new_entity
-from schemas.base import Split, sha256_of
-from schemas.chat import ModelRef
-from schemas.proposals import Tracklet, TrackletFrame
-from schemas.provenance import Role
-from schemas.records import Caption, Granularity, Image
-from schemas.records import Picture as Crop
-from schemas.video import CropMeasures, FilterReport, Observation, Track, Video, VideoFacts
+from loupe.db.entities import AgentRef, NewDecision, NewEntity, new_entity
+from loupe.schemas.base import Split, sha256_of
+from loupe.schemas.chat import ModelRef
+from loupe.schemas.proposals import Tracklet, TrackletFrame
+from loupe.schemas.provenance import Role
+from loupe.schemas.records import Caption, Granularity, Image
+from loupe.schemas.records import Picture as Crop
+from loupe.schemas.video import CropMeasures, FilterReport, Observation, Track, Video, VideoFacts
 from tests.release.worlds import GATE, QWEN, Composer, source
 
 DATASET = "ufine6926"

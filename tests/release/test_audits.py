@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
-from annotate.audits import draw_audit_sample, wanted
-from annotate.queues import shipped
-from release.build import build_release
-from release.manifest import read_manifest
-from release.verify import verify_release
+from loupe.annotate.audits import draw_audit_sample, wanted
+from loupe.annotate.queues import shipped
+from loupe.release.build import build_release
+from loupe.release.manifest import read_manifest
+from loupe.release.verify import verify_release
 from tests.db.review_samples import Desk, Verdict
 from tests.release.worlds import DATASET, World, small_world, store_world
 

@@ -14,17 +14,17 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from db.entities import AgentRef, NewDecision
-from db.releases import list_releases, store_release
-from db.work import register_plan
-from release.build import build_release
-from release.lineage import TABLES
-from release.manifest import read_manifest
-from release.rebuild import rebuild_release
-from release.verify import verify_release
-from schemas.base import Split
-from schemas.errors import IntegrityError, UsageError
-from schemas.records import Granularity
+from loupe.db.entities import AgentRef, NewDecision
+from loupe.db.releases import list_releases, store_release
+from loupe.db.work import register_plan
+from loupe.release.build import build_release
+from loupe.release.lineage import TABLES
+from loupe.release.manifest import read_manifest
+from loupe.release.rebuild import rebuild_release
+from loupe.release.verify import verify_release
+from loupe.schemas.base import Split
+from loupe.schemas.errors import IntegrityError, UsageError
+from loupe.schemas.records import Granularity
 from tests.release.worlds import (
     DATASET,
     LLAMA,
@@ -163,7 +163,7 @@ def test_one_of_two_concurrent_builds_publishes_and_both_succeed(
         others.append(content_of(out))
         return store_release(*arguments)
 
-    monkeypatch.setattr("release.build.store_release", build_before)
+    monkeypatch.setattr("loupe.release.build.store_release", build_before)
     built = build_release(world.store, world.blobs, DATASET, "1.0.0", out)
     other, content = others
     assert (other.is_new, built.is_new) == (True, False)
@@ -183,7 +183,7 @@ def reject_something(world: World) -> None:
 
 
 def _is_accepted_rewrite(world: World, entity_id: str) -> bool:
-    from db.entities import fetch
+    from loupe.db.entities import fetch
 
     entity = fetch(world.store, [entity_id])[entity_id]
     return entity.kind == "rewrite" and entity.state == "accepted"
@@ -308,8 +308,8 @@ def test_edits_replace_the_texts_they_are_based_on(tmp_path: Path) -> None:
 
 
 def test_a_demonstration_is_marked_as_such(tmp_path: Path) -> None:
-    from schemas.profile import BuiltinRewriter
-    from sources.demonstration.writing import CITATION
+    from loupe.schemas.profile import BuiltinRewriter
+    from loupe.sources.demonstration.writing import CITATION
 
     drawn = source("drawn", Granularity.FINE, citation=CITATION)
     for name, of, model in (
@@ -327,8 +327,8 @@ def test_a_demonstration_is_marked_as_such(tmp_path: Path) -> None:
 
 
 def test_every_builtin_profile_model_counts_as_demonstration() -> None:
-    from models.profiles.loader import load_profile
-    from release.model_use import BUILTIN_PREFIX
+    from loupe.models.profiles.loader import load_profile
+    from loupe.release.model_use import BUILTIN_PREFIX
 
     models = load_profile("builtin").rewrite.models
     assert all(model.name.startswith(BUILTIN_PREFIX) for model in models)
@@ -337,9 +337,9 @@ def test_every_builtin_profile_model_counts_as_demonstration() -> None:
 BUILDS_TO_KILL = """
 import os, sys, time
 from pathlib import Path
-from db.blobs import BlobStore
-from db.store import Store
-from release.build import build_release
+from loupe.db.blobs import BlobStore
+from loupe.db.store import Store
+from loupe.release.build import build_release
 
 home, out = Path(sys.argv[1]), Path(sys.argv[2])
 for _ in sys.stdin:  # one build per line, each in a forked process that starts immediately

@@ -5,10 +5,10 @@ import re
 import frontmatter
 import pytest
 
-from release.build import build_release
-from release.documents import as_code_block, render_card, size_category
-from release.markup import as_link, as_text
-from schemas.release import Manifest, PriorWithdrawal, ReleasedPrompt
+from loupe.release.build import build_release
+from loupe.release.documents import as_code_block, render_card, size_category
+from loupe.release.markup import as_link, as_text
+from loupe.schemas.release import Manifest, PriorWithdrawal, ReleasedPrompt
 from tests.release.worlds import DATASET, small_world, store_world
 
 HOSTILE = (

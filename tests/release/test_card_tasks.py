@@ -2,11 +2,11 @@
 
 import pytest
 
-from release.build import build_release
-from release.documents import render_card, task_table, version_table
-from release.published import RECOS, RECOS_TASKS
-from schemas.release import Manifest
-from schemas.taxonomy import TIERS, RetrievalTask
+from loupe.release.build import build_release
+from loupe.release.documents import render_card, task_table, version_table
+from loupe.release.published import RECOS, RECOS_TASKS
+from loupe.schemas.release import Manifest
+from loupe.schemas.taxonomy import TIERS, RetrievalTask
 from tests.release.recos_world import RECOS as DATASET
 from tests.release.recos_world import benchmark
 from tests.release.worlds import store_world

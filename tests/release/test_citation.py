@@ -7,11 +7,11 @@ from typing import Any
 import yaml
 from huggingface_hub import DatasetCard
 
-from release.croissant import croissant
-from release.documents import OF_MANIFEST, hub_licences, render_card
-from release.facts import bibtex, citation
-from release.files import CARD, CITATION
-from schemas.release import LicenceTerms, ReleaseAbout, ReleaseTerms
+from loupe.release.croissant import croissant
+from loupe.release.documents import OF_MANIFEST, hub_licences, render_card
+from loupe.release.facts import bibtex, citation
+from loupe.release.files import CARD, CITATION
+from loupe.schemas.release import LicenceTerms, ReleaseAbout, ReleaseTerms
 from tests.release.kinds import ABOUT, Built
 
 FIELDS = frozenset((

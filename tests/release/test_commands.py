@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from flows.cli.release import app
+from loupe.flows.cli.release import app
 from tests.release.worlds import World
 
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from release import contamination as module
-from release.contamination import (
+from loupe.release import contamination as module
+from loupe.release.contamination import (
     SHOWN,
     OwnImages,
     SeenImage,
@@ -19,9 +19,9 @@ from release.contamination import (
     compare,
     look_at,
 )
-from release.other_datasets import folder_of_images
-from schemas.errors import UsageError
-from schemas.similarity import Contamination, ContaminationLimits, SharedMeasure
+from loupe.release.other_datasets import folder_of_images
+from loupe.schemas.errors import UsageError
+from loupe.schemas.similarity import Contamination, ContaminationLimits, SharedMeasure
 from tests.release.others import VARIANTS, collection, jpeg, scene
 from tests.requirements import unavailable
 

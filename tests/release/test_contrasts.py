@@ -8,18 +8,18 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from db.entities import NewDecision, new_entity
-from release.build import BuiltRelease, build_release
-from release.documents import render_card
-from release.files import ATTRIBUTION
-from release.row_files import CCD_LINES, spelled
-from release.verify import verify_release
-from schemas.base import digest_of, sha256_of
-from schemas.errors import IntegrityError
-from schemas.provenance import Role
-from schemas.records import Attribution, PromptText
-from schemas.release import GateStatistics, LeftOutGroups
-from schemas.taxonomy import DifferenceType
+from loupe.db.entities import NewDecision, new_entity
+from loupe.release.build import BuiltRelease, build_release
+from loupe.release.documents import render_card
+from loupe.release.files import ATTRIBUTION
+from loupe.release.row_files import CCD_LINES, spelled
+from loupe.release.verify import verify_release
+from loupe.schemas.base import digest_of, sha256_of
+from loupe.schemas.errors import IntegrityError
+from loupe.schemas.provenance import Role
+from loupe.schemas.records import Attribution, PromptText
+from loupe.schemas.release import GateStatistics, LeftOutGroups
+from loupe.schemas.taxonomy import DifferenceType
 from tests.release.cases import check_on_copies
 from tests.release.ccd_world import (
     CAPTIONS,

@@ -11,11 +11,11 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import Image as Picture
 
-from release.croissant import CONTEXT
-from release.facts import form_of
-from release.files import CROISSANT, digest_of_file
-from release.manifest import MANIFEST, read_files
-from release.row_files import schema_of
+from loupe.release.croissant import CONTEXT
+from loupe.release.facts import form_of
+from loupe.release.files import CROISSANT, digest_of_file
+from loupe.release.manifest import MANIFEST, read_files
+from loupe.release.row_files import schema_of
 from tests.release.kinds import ABOUT, Built
 
 # warnings of the JSON-LD parser and the pandas calls of mlcroissant

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from release.build import build_release
-from release.changes import (
+from loupe.release.build import build_release
+from loupe.release.changes import (
     Bump,
     Difference,
     FieldChange,
@@ -16,10 +16,10 @@ from release.changes import (
     required_bump,
     value_changes,
 )
-from release.diff import compare_releases
-from schemas.errors import IntegrityError, UsageError
-from schemas.records import Contrast, Granularity
-from schemas.taxonomy import DifferenceType, Tier
+from loupe.release.diff import compare_releases
+from loupe.schemas.errors import IntegrityError, UsageError
+from loupe.schemas.records import Contrast, Granularity
+from loupe.schemas.taxonomy import DifferenceType, Tier
 from tests.release import ccd_world, recos_world, street_world
 from tests.release.mirrored import mirrored
 from tests.release.worlds import (

@@ -7,9 +7,9 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from release.changes import RowDifference
-from release.diff import ANCHOR, RowPairs, comparable_row, row_differences
-from schemas.base import canonical_json
+from loupe.release.changes import RowDifference
+from loupe.release.diff import ANCHOR, RowPairs, comparable_row, row_differences
+from loupe.schemas.base import canonical_json
 from tests.release.mirrored import mirrored
 
 Row = dict[str, Any]

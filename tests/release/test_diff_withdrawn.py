@@ -5,9 +5,9 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from db.releases import find_release
-from release.build import BuiltRelease, build_release
-from release.changes import (
+from loupe.db.releases import find_release
+from loupe.release.build import BuiltRelease, build_release
+from loupe.release.changes import (
     Bump,
     Difference,
     PlacedText,
@@ -17,8 +17,8 @@ from release.changes import (
     check_version,
     required_bump,
 )
-from release.diff import WITHHELD, Withdrawn, compare_releases
-from schemas.withdrawal import WithdrawalNotice
+from loupe.release.diff import WITHHELD, Withdrawn, compare_releases
+from loupe.schemas.withdrawal import WithdrawalNotice
 from tests.release.later import Later
 from tests.release.notice_samples import withdrawn_rows
 from tests.release.test_rebuild import patch_of

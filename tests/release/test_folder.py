@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from release.files import locked_folder, remove_abandoned, workspace_for
-from schemas.errors import UsageError
+from loupe.release.files import locked_folder, remove_abandoned, workspace_for
+from loupe.schemas.errors import UsageError
 
 
 def test_leftovers_are_removed_but_running_builds_are_kept(tmp_path: Path) -> None:

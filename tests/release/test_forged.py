@@ -11,12 +11,19 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from release.files import ReleasedFile, digest_of_file
-from release.lineage import AGENTS, DECISIONS, DERIVATIONS, ENTITIES, LineageTable, write_table
-from release.manifest import MANIFEST, manifest_text, named, read_files, read_manifest
-from release.verify import verify_release
-from schemas.base import canonical_json, digest_of
-from schemas.release import Manifest
+from loupe.release.files import ReleasedFile, digest_of_file
+from loupe.release.lineage import (
+    AGENTS,
+    DECISIONS,
+    DERIVATIONS,
+    ENTITIES,
+    LineageTable,
+    write_table,
+)
+from loupe.release.manifest import MANIFEST, manifest_text, named, read_files, read_manifest
+from loupe.release.verify import verify_release
+from loupe.schemas.base import canonical_json, digest_of
+from loupe.schemas.release import Manifest
 from tests.release import forging
 from tests.release.cases import check_on_copies
 from tests.release.worlds import DATASET

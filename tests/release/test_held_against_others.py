@@ -9,19 +9,19 @@ import pytest
 from sqlalchemy import update
 from typer.testing import CliRunner, Result
 
-from db.entities import find
-from db.releases import find_release
-from db.tables import Entity
-from flows.cli.release import app
-from release.contamination import SHOWN
-from release.files import CARD, LEAKS
-from release.leaks import certificate_text
-from release.manifest import read_manifest
-from release.rebuild import rebuild_release
-from release.verify import verify_release
-from schemas.base import Split, sha256_of
-from schemas.release import Manifest
-from schemas.similarity import Contamination, ImageFingerprint, SharedMeasure
+from loupe.db.entities import find
+from loupe.db.releases import find_release
+from loupe.db.tables import Entity
+from loupe.flows.cli.release import app
+from loupe.release.contamination import SHOWN
+from loupe.release.files import CARD, LEAKS
+from loupe.release.leaks import certificate_text
+from loupe.release.manifest import read_manifest
+from loupe.release.rebuild import rebuild_release
+from loupe.release.verify import verify_release
+from loupe.schemas.base import Split, sha256_of
+from loupe.schemas.release import Manifest
+from loupe.schemas.similarity import Contamination, ImageFingerprint, SharedMeasure
 from tests.release.others import VARIANTS, jpeg, scene
 from tests.release.test_street import reseal_listed
 from tests.release.worlds import SOURCES, Composer, World, store_world

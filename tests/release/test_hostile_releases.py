@@ -13,12 +13,12 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner, Result
 
-from flows.cli.main import app
-from release.export.formats import FORMATS
-from release.lineage import CALLS, DERIVATIONS, ENTITIES, LineageTable
-from release.manifest import MANIFEST
-from release.parquet import bounded_batches, opened_parquet
-from schemas.errors import IntegrityError, LoupeError
+from loupe.flows.cli.main import app
+from loupe.release.export.formats import FORMATS
+from loupe.release.lineage import CALLS, DERIVATIONS, ENTITIES, LineageTable
+from loupe.release.manifest import MANIFEST
+from loupe.release.parquet import bounded_batches, opened_parquet
+from loupe.schemas.errors import IntegrityError, LoupeError
 from tests.release.cases import check_on_copies
 from tests.release.forging import listable_files, reseal
 

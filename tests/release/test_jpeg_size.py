@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from release.verify.images import jpeg_size
+from loupe.release.verify.images import jpeg_size
 
 sides = st.integers(1, 300)
 

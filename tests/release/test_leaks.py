@@ -6,9 +6,9 @@ import numpy as np
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from release.leaks import find_leaks
-from retrieval.similarity.distances import ComparedImage
-from schemas.similarity import Comparison, LeakCertificate, LeakLimits
+from loupe.release.leaks import find_leaks
+from loupe.retrieval.similarity.distances import ComparedImage
+from loupe.schemas.similarity import Comparison, LeakCertificate, LeakLimits
 
 BUSY_MACHINE = settings(
     deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow]

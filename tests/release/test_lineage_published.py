@@ -11,9 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 from sqlalchemy import insert
 
-import schemas
-from annotate.answers import AnnotationRecord, ReviewAnswer
-from db.entities import (
+from loupe import schemas
+from loupe.annotate.answers import AnnotationRecord, ReviewAnswer
+from loupe.db.entities import (
     ActivityRecord,
     AgentRef,
     NewDecision,
@@ -21,11 +21,11 @@ from db.entities import (
     new_entity,
     register_agents,
 )
-from db.lineage import trace
-from db.store import Store
-from db.tables import Annotation, ModelCall, ReviewTask
-from db.work import commit_chunk, register_plan
-from release.lineage import (
+from loupe.db.lineage import trace
+from loupe.db.store import Store
+from loupe.db.tables import Annotation, ModelCall, ReviewTask
+from loupe.db.work import commit_chunk, register_plan
+from loupe.release.lineage import (
     TABLES,
     WHOLE,
     WITHHELD,
@@ -33,13 +33,13 @@ from release.lineage import (
     published_payload,
     published_reason,
 )
-from release.lineage.reading import open_lineage
-from schemas.base import EntityRecord, canonical_json
-from schemas.contrast import FoundHit
-from schemas.image_search import SearchHit
-from schemas.provenance import Role
-from schemas.records import Caption, Rewrite
-from schemas.video import StageSettings
+from loupe.release.lineage.reading import open_lineage
+from loupe.schemas.base import EntityRecord, canonical_json
+from loupe.schemas.contrast import FoundHit
+from loupe.schemas.image_search import SearchHit
+from loupe.schemas.provenance import Role
+from loupe.schemas.records import Caption, Rewrite
+from loupe.schemas.video import StageSettings
 from tests.release.lineage_worlds import KINDS
 from tests.release.worlds import QWEN, SOURCES, Composer, World, model_call, store_world
 
@@ -50,8 +50,8 @@ HOME = f"/home/{SECRET}"
 def kinds_of_records() -> set[str]:
     """Kinds of all records that are stored as entities."""
     for module in pkgutil.iter_modules(schemas.__path__):
-        importlib.import_module(f"schemas.{module.name}")
-    importlib.import_module("annotate.answers")
+        importlib.import_module(f"loupe.schemas.{module.name}")
+    importlib.import_module("loupe.annotate.answers")
     waiting, kinds = [EntityRecord], set()
     while waiting:
         for one in waiting.pop().__subclasses__():

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from prov.model import ProvDocument
 from typer.testing import CliRunner, Result
 
-from flows.cli.main import app
-from release.lineage import AGENTS, ENTITIES
-from release.lineage.reading import open_lineage, summarize
-from schemas.errors import IntegrityError, UsageError
+from loupe.flows.cli.main import app
+from loupe.release.lineage import AGENTS, ENTITIES
+from loupe.release.lineage.reading import open_lineage, summarize
+from loupe.schemas.errors import IntegrityError, UsageError
 from tests.release.lineage_worlds import KINDS
 from tests.release.worlds import store_world
 
@@ -96,7 +96,7 @@ def test_an_ambiguous_prefix_of_an_id_is_refused(plain: Path, tmp_path: Path) ->
     rows = table.to_pylist()
     rows[1]["id"] = rows[0]["id"][:-1] + "f"
     (folder / ENTITIES.path).unlink()
-    from release.lineage import write_table
+    from loupe.release.lineage import write_table
 
     write_table(folder, ENTITIES, [tuple(row.values()) for row in rows])
     with open_lineage(folder) as lineage, pytest.raises(UsageError, match="give more of it"):

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from release.files import ReleasedFile
-from release.manifest import (
+from loupe.release.files import ReleasedFile
+from loupe.release.manifest import (
     MANIFEST,
     FileEntry,
     Listing,
@@ -18,9 +18,9 @@ from release.manifest import (
     read_values,
     stays_below,
 )
-from schemas.base import canonical_json
-from schemas.errors import IntegrityError
-from schemas.release import Manifest
+from loupe.schemas.base import canonical_json
+from loupe.schemas.errors import IntegrityError
+from loupe.schemas.release import Manifest
 
 FILE = ReleasedFile("images/1.jpg", "ab" * 32, 20_000, "cd" * 16)
 DOCUMENT = ReleasedFile("README.md", "0" * 64, 0)

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from release.manifest import read_files
-from release.notices import MarkedRelease, affected_rows, mark_release, record_notices
-from release.notices_files import (
+from loupe.release.manifest import read_files
+from loupe.release.notices import MarkedRelease, affected_rows, mark_release, record_notices
+from loupe.release.notices_files import (
     WITHDRAWN,
     followed,
     merged,
@@ -18,8 +18,8 @@ from release.notices_files import (
     read_notices,
     superseding,
 )
-from schemas.errors import IntegrityError, UsageError
-from schemas.withdrawal import NoticeList, WithdrawalNotice, WithdrawnRow
+from loupe.schemas.errors import IntegrityError, UsageError
+from loupe.schemas.withdrawal import NoticeList, WithdrawalNotice, WithdrawnRow
 from tests.flows.homes import bytes_of
 from tests.release.notice_samples import SHARD, notice_of, rows_of
 from tests.release.worlds import DATASET

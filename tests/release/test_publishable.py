@@ -10,25 +10,25 @@ import pyarrow.parquet as pq
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from db.entities import AgentRef, NewDecision, new_entity, register_agents
-from db.store import Store
-from release.build import build_release
-from release.contamination import Checks
-from release.leaks import find_leaks
-from release.model_use import model_uses
-from release.publishable import (
+from loupe.db.entities import AgentRef, NewDecision, new_entity, register_agents
+from loupe.db.store import Store
+from loupe.release.build import build_release
+from loupe.release.contamination import Checks
+from loupe.release.leaks import find_leaks
+from loupe.release.model_use import model_uses
+from loupe.release.publishable import (
     HIDDEN,
     published_model,
     published_name,
     published_text,
     published_values,
 )
-from release.verify import verify_release
-from retrieval.similarity.distances import ComparedImage
-from schemas.chat import ModelRef
-from schemas.provenance import CallRow, Role
-from schemas.records import Caption, Rewrite
-from schemas.release import NearestStatistics
+from loupe.release.verify import verify_release
+from loupe.retrieval.similarity.distances import ComparedImage
+from loupe.schemas.chat import ModelRef
+from loupe.schemas.provenance import CallRow, Role
+from loupe.schemas.records import Caption, Rewrite
+from loupe.schemas.release import NearestStatistics
 from tests.release import ccd_world
 from tests.release.worlds import GATE, Composer, World, model_call, store_world
 

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from release.build import build_release
-from release.row_files import ReadRelease, _views, chosen_split, read_release
-from schemas.errors import IntegrityError, UsageError
-from schemas.release import Manifest
+from loupe.release.build import build_release
+from loupe.release.row_files import ReadRelease, _views, chosen_split, read_release
+from loupe.schemas.errors import IntegrityError, UsageError
+from loupe.schemas.release import Manifest
 from tests.release.worlds import SOURCES, Composer, World, small_world, store_world
 
 

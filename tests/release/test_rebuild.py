@@ -10,19 +10,19 @@ import pyarrow.parquet as pq
 import pytest
 from sqlalchemy import delete, select, update
 
-from annotate.audits import draw_audit_sample, wanted
-from annotate.queues import shipped
-from db.releases import StoredRelease, find_release
-from db.tables import Decision, Release, ReleaseItem, Withdrawal
-from release.build import BuiltRelease, build_release
-from release.contamination import Checks
-from release.manifest import manifest_text, named, read_files
-from release.rebuild import rebuild_inputs, rebuild_release
-from release.verify import verify_release
-from schemas.errors import IntegrityError, UsageError
-from schemas.release import ChoiceStatistics, NearestStatistics
-from schemas.similarity import LeakLimits
-from schemas.taxonomy import Tier
+from loupe.annotate.audits import draw_audit_sample, wanted
+from loupe.annotate.queues import shipped
+from loupe.db.releases import StoredRelease, find_release
+from loupe.db.tables import Decision, Release, ReleaseItem, Withdrawal
+from loupe.release.build import BuiltRelease, build_release
+from loupe.release.contamination import Checks
+from loupe.release.manifest import manifest_text, named, read_files
+from loupe.release.rebuild import rebuild_inputs, rebuild_release
+from loupe.release.verify import verify_release
+from loupe.schemas.errors import IntegrityError, UsageError
+from loupe.schemas.release import ChoiceStatistics, NearestStatistics
+from loupe.schemas.similarity import LeakLimits
+from loupe.schemas.taxonomy import Tier
 from tests.db.review_samples import Desk
 from tests.release import ccd_world, recos_world, street_world
 from tests.release.later import Later, bytes_of

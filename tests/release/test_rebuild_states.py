@@ -9,12 +9,12 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from db.entities import find_children
-from db.releases import find_release
-from release.build import BuiltRelease, build_release
-from release.rebuild import rebuild_release
-from schemas.errors import IntegrityError, LoupeError
-from schemas.provenance import Role
+from loupe.db.entities import find_children
+from loupe.db.releases import find_release
+from loupe.release.build import BuiltRelease, build_release
+from loupe.release.rebuild import rebuild_release
+from loupe.schemas.errors import IntegrityError, LoupeError
+from loupe.schemas.provenance import Role
 from tests.release.later import Later, bytes_of
 from tests.release.worlds import DATASET, released_entities, small_world, store_world
 

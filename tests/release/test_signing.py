@@ -12,12 +12,12 @@ from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_pri
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from typer.testing import CliRunner, Result
 
-from flows.cli.release import app
-from flows.engine.releasing import release_signer, sign_release
-from models.profiles.settings import load_settings
-from release.build import build_release
-from release.manifest import read_manifest
-from release.signing import (
+from loupe.flows.cli.release import app
+from loupe.flows.engine.releasing import release_signer, sign_release
+from loupe.models.profiles.settings import load_settings
+from loupe.release.build import build_release
+from loupe.release.manifest import read_manifest
+from loupe.release.signing import (
     SIGNATURE,
     Signature,
     Signer,
@@ -26,8 +26,8 @@ from release.signing import (
     signer_from_pem,
     write_signature,
 )
-from release.verify import verify_release
-from schemas.errors import ConfigurationError, IntegrityError, UsageError
+from loupe.release.verify import verify_release
+from loupe.schemas.errors import ConfigurationError, IntegrityError, UsageError
 from tests.release.worlds import DATASET, World, small_world, store_world
 
 KEY = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))

@@ -7,7 +7,7 @@ from random import Random
 import pyarrow.parquet as pq
 import pytest
 
-from release.verify import verify_release
+from loupe.release.verify import verify_release
 from tests.release import kinds
 from tests.release.single_changes import Change, changed, places_in
 

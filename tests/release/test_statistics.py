@@ -5,10 +5,10 @@ from contextlib import closing
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from release.rows import natural_key
-from release.scratch import SHOWN, Scratch
-from release.statistics import distribution, words_of
-from schemas.release import RepeatStatistics
+from loupe.release.rows import natural_key
+from loupe.release.scratch import SHOWN, Scratch
+from loupe.release.statistics import distribution, words_of
+from loupe.schemas.release import RepeatStatistics
 
 BUSY_MACHINE = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 

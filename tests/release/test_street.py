@@ -11,14 +11,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from db.entities import NewDecision
-from release.build import BuiltRelease, build_release
-from release.leaks import certificate_text
-from release.verify import verify_release
-from schemas.base import Split, sha256_of
-from schemas.errors import IntegrityError
-from schemas.release import Manifest
-from schemas.similarity import LeakCertificate
+from loupe.db.entities import NewDecision
+from loupe.release.build import BuiltRelease, build_release
+from loupe.release.leaks import certificate_text
+from loupe.release.verify import verify_release
+from loupe.schemas.base import Split, sha256_of
+from loupe.schemas.errors import IntegrityError
+from loupe.schemas.release import Manifest
+from loupe.schemas.similarity import LeakCertificate
 from tests.release.cases import check_each, check_on_copies
 from tests.release.forging import reseal
 from tests.release.street_world import (

@@ -8,14 +8,14 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from db.entities import NewDecision
-from db.work import register_plan
-from flows.ccd.choice_test import released_samples
-from release.build import BuiltRelease, build_release
-from release.row_files import read_release
-from release.verify import verify_release
-from schemas.errors import IntegrityError, UsageError
-from schemas.taxonomy import TIERS, RetrievalTask, Tier, version_in
+from loupe.db.entities import NewDecision
+from loupe.db.work import register_plan
+from loupe.flows.ccd.choice_test import released_samples
+from loupe.release.build import BuiltRelease, build_release
+from loupe.release.row_files import read_release
+from loupe.release.verify import verify_release
+from loupe.schemas.errors import IntegrityError, UsageError
+from loupe.schemas.taxonomy import TIERS, RetrievalTask, Tier, version_in
 from tests.release.recos_world import (
     CAPTIONS,
     PHOTOS,

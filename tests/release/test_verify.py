@@ -10,11 +10,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from release.findings import LIMIT, Problem
-from release.manifest import read_files, read_manifest
-from release.verify import verify_release
-from schemas.base import sha256_of
-from schemas.errors import UsageError
+from loupe.release.findings import LIMIT, Problem
+from loupe.release.manifest import read_files, read_manifest
+from loupe.release.verify import verify_release
+from loupe.schemas.base import sha256_of
+from loupe.schemas.errors import UsageError
 from tests.release.cases import check_on_copies
 from tests.release.forging import reseal
 from tests.release.worlds import DATASET, picture

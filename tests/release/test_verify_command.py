@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from flows.cli.release import app
-from release.manifest import read_files, read_manifest
-from release.notices_files import notice_text
-from schemas.withdrawal import NoticeList, WithdrawalNotice
+from loupe.flows.cli.release import app
+from loupe.release.manifest import read_files, read_manifest
+from loupe.release.notices_files import notice_text
+from loupe.schemas.withdrawal import NoticeList, WithdrawalNotice
 from tests.release.cases import check_on_copies
 from tests.release.forging import reseal
 from tests.release.notice_samples import notice_of

@@ -7,13 +7,13 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from release.documents import OF_MANIFEST, card_body
-from release.files import CROISSANT
-from release.manifest import read_manifest
-from release.report.page import write_page
-from release.verify import verify_release
-from schemas.errors import IntegrityError
-from schemas.release import DOCUMENTS_VERSION, Manifest, ReleaseStatistics
+from loupe.release.documents import OF_MANIFEST, card_body
+from loupe.release.files import CROISSANT
+from loupe.release.manifest import read_manifest
+from loupe.release.report.page import write_page
+from loupe.release.verify import verify_release
+from loupe.schemas.errors import IntegrityError
+from loupe.schemas.release import DOCUMENTS_VERSION, Manifest, ReleaseStatistics
 from tests.release.cases import check_on_copies
 from tests.release.forging import reseal
 

@@ -11,9 +11,9 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from release.notices import mark_release
-from release.verify import rows as verify_rows
-from release.verify import verify_release
+from loupe.release.notices import mark_release
+from loupe.release.verify import rows as verify_rows
+from loupe.release.verify import verify_release
 from tests.release.notice_samples import SHARD, notice_of
 from tests.release.worlds import DATASET
 

@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from db import roles
-from release.findings import Findings, Problem
-from release.lineage import (
+from loupe.db import roles
+from loupe.release.findings import Findings, Problem
+from loupe.release.lineage import (
     ACTIVITIES,
     AGENTS,
     CALLS,
@@ -24,10 +24,10 @@ from release.lineage import (
     LineageTable,
     write_table,
 )
-from release.manifest import MANIFEST, read_manifest
-from release.verify.lineage import LineageChecks
-from schemas.provenance import Role
-from schemas.release import LineageStatistics
+from loupe.release.manifest import MANIFEST, read_manifest
+from loupe.release.verify.lineage import LineageChecks
+from loupe.schemas.provenance import Role
+from loupe.schemas.release import LineageStatistics
 from tests.release.cases import check_on_copies
 from tests.release.lineage_worlds import KINDS, lineage_problems
 from tests.release.worlds import store_world

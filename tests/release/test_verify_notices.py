@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from release.manifest import read_manifest
-from release.notices import (
+from loupe.release.manifest import read_manifest
+from loupe.release.notices import (
     affected_rows,
     known_of,
     mark_release,
@@ -19,11 +19,11 @@ from release.notices import (
     prior_withdrawals,
     withdrawn_sentence,
 )
-from release.notices_files import WITHDRAWALS, WITHDRAWN, notice_text, read_mark, read_notices
-from release.verify import verify_release
-from schemas.errors import IntegrityError, UsageError
-from schemas.release import Manifest
-from schemas.withdrawal import NoticeList, WithdrawalNotice, WithdrawnRow
+from loupe.release.notices_files import WITHDRAWALS, WITHDRAWN, notice_text, read_mark, read_notices
+from loupe.release.verify import verify_release
+from loupe.schemas.errors import IntegrityError, UsageError
+from loupe.schemas.release import Manifest
+from loupe.schemas.withdrawal import NoticeList, WithdrawalNotice, WithdrawnRow
 from tests.release.cases import check_on_copies
 from tests.release.forging import reseal
 from tests.release.notice_samples import SHARD, notice_of, rows_of

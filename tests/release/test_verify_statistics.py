@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from release.manifest import read_manifest
-from release.verify import verify_release
-from schemas.release import Manifest
+from loupe.release.manifest import read_manifest
+from loupe.release.verify import verify_release
+from loupe.schemas.release import Manifest
 from tests.release.cases import check_on_every_kind
 from tests.release.forging import reseal
 from tests.release.kinds import Built

@@ -8,13 +8,13 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from db.entities import NewDecision
-from db.work import register_plan
-from release.build import build_release
-from release.manifest import read_manifest
-from release.verify import verify_release
-from schemas.errors import UsageError
-from schemas.taxonomy import TIERS, Tier
+from loupe.db.entities import NewDecision
+from loupe.db.work import register_plan
+from loupe.release.build import build_release
+from loupe.release.manifest import read_manifest
+from loupe.release.verify import verify_release
+from loupe.schemas.errors import UsageError
+from loupe.schemas.taxonomy import TIERS, Tier
 from tests.release.cases import check_on_copies
 from tests.release.recos_world import RECOS, benchmark, first_captions
 from tests.release.test_commands import loupe_release

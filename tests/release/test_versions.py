@@ -1,6 +1,6 @@
 """Version numbers required by differences between releases."""
 
-from release.changes import (
+from loupe.release.changes import (
     Bump,
     ComparedRelease,
     Difference,
@@ -10,7 +10,7 @@ from release.changes import (
     least_version,
     required_bump,
 )
-from schemas.taxonomy import Tier
+from loupe.schemas.taxonomy import Tier
 
 CARD = FieldChange(field="files.README.md", before="1", after="2")
 

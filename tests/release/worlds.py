@@ -14,15 +14,22 @@ from typing import Any, NamedTuple
 from PIL import Image as Picture
 from sqlalchemy import select
 
-from db.blobs import BlobStore
-from db.entities import ActivityRecord, AgentRef, NewDecision, NewEntity, WorkResult, new_entity
-from db.store import Store
-from db.tables import ModelCall, ReleaseItem
-from db.work import commit_chunk, register_plan
-from schemas.base import Split, sha256_of
-from schemas.chat import ModelRef
-from schemas.provenance import Role
-from schemas.records import Caption, Granularity, Image, PromptText, Rewrite, Source
+from loupe.db.blobs import BlobStore
+from loupe.db.entities import (
+    ActivityRecord,
+    AgentRef,
+    NewDecision,
+    NewEntity,
+    WorkResult,
+    new_entity,
+)
+from loupe.db.store import Store
+from loupe.db.tables import ModelCall, ReleaseItem
+from loupe.db.work import commit_chunk, register_plan
+from loupe.schemas.base import Split, sha256_of
+from loupe.schemas.chat import ModelRef
+from loupe.schemas.provenance import Role
+from loupe.schemas.records import Caption, Granularity, Image, PromptText, Rewrite, Source
 
 DATASET = "ufine3c"
 QWEN = ModelRef(name="Qwen/Qwen-14B-Chat", revision="abc")
@@ -301,7 +308,7 @@ def store_calls(store: Store, calls: Iterable[dict[str, Any]], called_at: dateti
     """Store model calls with this time."""
     from sqlalchemy import insert
 
-    from db.entities import register_agents
+    from loupe.db.entities import register_agents
 
     with store.write() as connection:
         register_agents(connection, [AgentRef.of_model(QWEN), AgentRef.of_model(LLAMA)])

@@ -4,9 +4,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from retrieval.contrastive import CAPTIONS, ContrastiveSamples, contrastive_samples
-from retrieval.embeddings import FloatRows, unit_rows
-from schemas.taxonomy import DifferenceType
+from loupe.retrieval.contrastive import CAPTIONS, ContrastiveSamples, contrastive_samples
+from loupe.retrieval.embeddings import FloatRows, unit_rows
+from loupe.schemas.taxonomy import DifferenceType
 from tests.retrieval.literal import tied_rows
 
 KINDS = list(DifferenceType)

@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from retrieval.embeddings import unit_rows
-from retrieval.ranking import RetrievalScores, score_retrieval
+from loupe.retrieval.embeddings import unit_rows
+from loupe.retrieval.ranking import RetrievalScores, score_retrieval
 
 
 class Problem(NamedTuple):

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from retrieval.embeddings import FloatRows, Ids, unit_rows
+from loupe.retrieval.embeddings import FloatRows, Ids, unit_rows
 
 
 def similarity(left: NDArray[Any], right: NDArray[Any]) -> float:

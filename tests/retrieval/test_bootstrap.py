@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from retrieval.ranking import Interval, bootstrap_means
+from loupe.retrieval.ranking import Interval, bootstrap_means
 
 
 def test_the_interval_equals_a_literal_bootstrap() -> None:

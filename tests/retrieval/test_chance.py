@@ -6,7 +6,7 @@ from statistics import mean
 
 import pytest
 
-from retrieval.evaluation import chance_scores
+from loupe.retrieval.evaluation import chance_scores
 
 
 def literal(matches: Sequence[int], gallery: int) -> dict[str, float]:

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from retrieval.contrastive import contrastive_samples
-from schemas.errors import FormatError
-from schemas.taxonomy import DifferenceType
+from loupe.retrieval.contrastive import contrastive_samples
+from loupe.schemas.errors import FormatError
+from loupe.schemas.taxonomy import DifferenceType
 from tests.retrieval.contrastive_world import sample
 
 GROUP = [

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from retrieval.contrastive import (
+from loupe.retrieval.contrastive import (
     BINS,
     CAPTIONS,
     ContrastiveSamples,
@@ -19,11 +19,11 @@ from retrieval.contrastive import (
     overall_accuracy,
     score_contrastive,
 )
-from retrieval.embeddings import unit_rows
-from retrieval.logistic import guess_methods
-from schemas.errors import FormatError
-from schemas.evaluation import DIRECTIONS, PairSimilarities
-from schemas.taxonomy import DifferenceType, PrimaryType
+from loupe.retrieval.embeddings import unit_rows
+from loupe.retrieval.logistic import guess_methods
+from loupe.schemas.errors import FormatError
+from loupe.schemas.evaluation import DIRECTIONS, PairSimilarities
+from loupe.schemas.taxonomy import DifferenceType, PrimaryType
 from tests.retrieval.contrastive_world import World, contrastive_world, sample
 from tests.retrieval.literal import similarity
 

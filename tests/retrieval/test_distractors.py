@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from retrieval.distractors import NEAREST, mean_with_nearest, means_with_nearest
-from retrieval.embeddings import FloatRows, Ids, unit_rows
+from loupe.retrieval.distractors import NEAREST, mean_with_nearest, means_with_nearest
+from loupe.retrieval.embeddings import FloatRows, Ids, unit_rows
 from tests.retrieval.literal import similarity, tied_rows
 
 

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
-from retrieval.embeddings import checked_ids, unit_rows
-from schemas.errors import FormatError, UsageError
+from loupe.retrieval.embeddings import checked_ids, unit_rows
+from loupe.schemas.errors import FormatError, UsageError
 
 VALUES = st.floats(-1e6, 1e6, width=32).filter(lambda value: value == 0 or abs(value) > 1e-6)
 

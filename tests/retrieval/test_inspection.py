@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retrieval.embeddings import FloatRows, Ids, unit_rows
-from retrieval.evaluation import BINS, Side, hardest_queries, similarity_histogram
-from retrieval.ranking import score_retrieval
-from schemas.evaluation import HardQuery, ShownItem
+from loupe.retrieval.embeddings import FloatRows, Ids, unit_rows
+from loupe.retrieval.evaluation import BINS, Side, hardest_queries, similarity_histogram
+from loupe.retrieval.ranking import score_retrieval
+from loupe.schemas.evaluation import HardQuery, ShownItem
 
 Problem = tuple[FloatRows, FloatRows, Ids, Ids]
 

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from retrieval.logistic import FOLDS, fit, held_out_accuracy, held_out_probabilities
+from loupe.retrieval.logistic import FOLDS, fit, held_out_accuracy, held_out_probabilities
 
 
 def test_the_gradient_of_the_fit_is_zero() -> None:

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from flows.engine.embedding import pinned, read_vectors
-from schemas.base import sha256_of
-from schemas.embedding import PrecomputedEmbedder
-from schemas.errors import FormatError
+from loupe.flows.engine.embedding import pinned, read_vectors
+from loupe.schemas.base import sha256_of
+from loupe.schemas.embedding import PrecomputedEmbedder
+from loupe.schemas.errors import FormatError
 
 IMAGES = np.random.default_rng(0).standard_normal((3, 4))
 NO_ARRAY = r"texts\.npy is no \.npy file, is cut, or holds objects; wanted an array of numbers$"

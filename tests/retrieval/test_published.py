@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from retrieval.published import PublishedRow, PublishedTable, published_on, published_tables
-from schemas.evaluation import METRICS
-from schemas.taxonomy import DifferenceType, PrimaryType
+from loupe.retrieval.published import PublishedRow, PublishedTable, published_on, published_tables
+from loupe.schemas.evaluation import METRICS
+from loupe.schemas.taxonomy import DifferenceType, PrimaryType
 
 _NAMED_LINES = ("table 2", "table 3 (a)", "table 4", "table 9")
 """The tables of UFineBench whose rows the text prints with their names."""

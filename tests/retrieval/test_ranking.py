@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from retrieval.embeddings import unit_rows
-from retrieval.ranking import RetrievalScores, score_retrieval
-from schemas.errors import UsageError
+from loupe.retrieval.embeddings import unit_rows
+from loupe.retrieval.ranking import RetrievalScores, score_retrieval
+from loupe.schemas.errors import UsageError
 from tests.retrieval.identity_world import Problem, literal_scores, random_problem
 
 PER_QUERY = (

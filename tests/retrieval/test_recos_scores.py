@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from retrieval.embeddings import FloatRows, unit_rows
-from retrieval.recos import RecosSamples, RecosScores, recos_samples, score_recos
-from schemas.errors import FormatError
-from schemas.taxonomy import RetrievalTask
+from loupe.retrieval.embeddings import FloatRows, unit_rows
+from loupe.retrieval.recos import RecosSamples, RecosScores, recos_samples, score_recos
+from loupe.schemas.errors import FormatError
+from loupe.schemas.taxonomy import RetrievalTask
 from tests.retrieval.literal import competitors_of_image, competitors_of_text, tied_rows
 
 TASKS = list(RetrievalTask)

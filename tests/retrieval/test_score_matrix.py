@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from retrieval.discriminability import CaptionValidator
-from retrieval.embeddings import FloatRows, Ids, unit_rows
-from retrieval.ranking import Floats
-from retrieval.score_matrix import Rerank, nearest_items, score_similarities, text_cosines
-from schemas.recos import DiscriminabilitySettings
+from loupe.retrieval.discriminability import CaptionValidator
+from loupe.retrieval.embeddings import FloatRows, Ids, unit_rows
+from loupe.retrieval.ranking import Floats
+from loupe.retrieval.score_matrix import Rerank, nearest_items, score_similarities, text_cosines
+from loupe.schemas.recos import DiscriminabilitySettings
 from tests.retrieval.literal_retrieval import literal_query
 
 NAMES = ("best_rank", "average_precision", "similarity_distribution", "inverse_negative_penalty")

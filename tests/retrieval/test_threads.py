@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_info
 
-from retrieval.similarity.products import products_in_their_own_thread
+from loupe.retrieval.similarity.products import products_in_their_own_thread
 
 
 def numpy_threads() -> dict[str, int]:

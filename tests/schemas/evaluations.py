@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from schemas.evaluation import EvaluationResult
+from loupe.schemas.evaluation import EvaluationResult
 
 
 def evaluation(r1: float = 50.0, name: str = "model", **changes: Any) -> EvaluationResult:

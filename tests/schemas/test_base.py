@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-import schemas
-from schemas.base import Record, canonical_json, digest_of, entity_id
-from schemas.records import Caption
+from loupe import schemas
+from loupe.schemas.base import Record, canonical_json, digest_of, entity_id
+from loupe.schemas.records import Caption
 
 parts = st.lists(st.text(alphabet="0123:ab", max_size=4), max_size=4).map(tuple)
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.phrases import (
+from loupe.schemas.phrases import (
     PhraseKind,
     caption_name,
     content_words,
@@ -12,7 +12,7 @@ from schemas.phrases import (
     indistinct,
     phrases,
 )
-from schemas.taxonomy import DifferenceType
+from loupe.schemas.taxonomy import DifferenceType
 from tests.annotate.interfaces.proposed import PHOTOGRAPHS
 
 

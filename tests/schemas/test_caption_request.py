@@ -3,9 +3,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.recos import CaptionVerdict
-from schemas.requests import CaptionBrief, Direction
-from schemas.taxonomy import RetrievalTask
+from loupe.schemas.recos import CaptionVerdict
+from loupe.schemas.requests import CaptionBrief, Direction
+from loupe.schemas.taxonomy import RetrievalTask
 
 FIRST = """Task: color
 Captions: 5

@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from schemas.cfam import CfamLosses, CfamTraining
+from loupe.schemas.cfam import CfamLosses, CfamTraining
 
 OFF = {"global_sdm": 0, "local_sdm": 0, "matching": 0, "identity": 0}
 

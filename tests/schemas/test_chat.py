@@ -2,7 +2,7 @@
 
 import pytest
 
-from schemas.chat import ChatAnswer, ChatFailure, ChatImage, ChatRequest, ModelRef
+from loupe.schemas.chat import ChatAnswer, ChatFailure, ChatImage, ChatRequest, ModelRef
 
 MODEL = ModelRef(name="m", revision="1")
 REQUEST = ChatRequest(purpose="rewrite", prompt="Say: a", prompt_digest="d", subject="a")

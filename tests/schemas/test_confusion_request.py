@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.requests import ConfusionBrief
-from schemas.taxonomy import RetrievalTask
+from loupe.schemas.requests import ConfusionBrief
+from loupe.schemas.taxonomy import RetrievalTask
 
 values = st.text(min_size=1).map(lambda text: " ".join(text.split())).filter(bool)
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.requests import RefinementBrief, StrategyBrief
+from loupe.schemas.requests import RefinementBrief, StrategyBrief
 
 TEXT = st.text(min_size=1, max_size=40).filter(lambda text: bool(" ".join(text.split())))
 

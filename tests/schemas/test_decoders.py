@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from flows.engine.pages import shrunk_uri
-from release.report.charts import smaller
-from retrieval.similarity.spectrum import look_hash
-from schemas.decoders import as_rgb, plain_picture
+from loupe.flows.engine.pages import shrunk_uri
+from loupe.release.report.charts import smaller
+from loupe.retrieval.similarity.spectrum import look_hash
+from loupe.schemas.decoders import as_rgb, plain_picture
 
 SHADES = np.tile(np.arange(256, dtype=np.uint8), (200, 1))
 

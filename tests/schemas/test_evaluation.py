@@ -2,7 +2,7 @@
 
 import pytest
 
-from schemas.evaluation import Score
+from loupe.schemas.evaluation import Score
 from tests.schemas.evaluations import evaluation
 
 

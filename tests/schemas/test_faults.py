@@ -5,9 +5,9 @@ import json
 import pytest
 from pydantic import Field, ValidationError, model_validator
 
-from schemas.base import DatasetName, NonBlank, Record, Version
-from schemas.chat import ServerAddress
-from schemas.validation import fault_of
+from loupe.schemas.base import DatasetName, NonBlank, Record, Version
+from loupe.schemas.chat import ServerAddress
+from loupe.schemas.validation import fault_of
 
 
 class Inner(Record):

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
-from schemas.chat import ModelRef
-from schemas.image_search import (
+from loupe.schemas.chat import ModelRef
+from loupe.schemas.image_search import (
     FolderSearch,
     GoogleSearch,
     ImageSearchSpec,
@@ -16,7 +16,7 @@ from schemas.image_search import (
     SearchPrices,
     SearchRequest,
 )
-from schemas.licences import permits_release
+from loupe.schemas.licences import permits_release
 
 SPEC: TypeAdapter[Any] = TypeAdapter(ImageSearchSpec)
 SERVICE = ModelRef(name="a", revision="1")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas.json_stream import Element, JsonBreak, JsonCursor, stream_list, stream_sections
+from loupe.schemas.json_stream import Element, JsonBreak, JsonCursor, stream_list, stream_sections
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-import schemas
-from schemas.base import EntityRecord
+from loupe import schemas
+from loupe.schemas.base import EntityRecord
 
 PAGE = Path(__file__).parents[2] / "docs" / "provenance.md"
 

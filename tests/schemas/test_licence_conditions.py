@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from schemas.licences import CONDITIONS, Conditions, conditions_of, may_become
+from loupe.schemas.licences import CONDITIONS, Conditions, conditions_of, may_become
 
 ADAPTERS = ("CC-BY-4.0", "CC-BY-NC-4.0", "CC-BY-NC-SA-4.0", "CC-BY-SA-4.0", "CC0-1.0")
 CHART = {

@@ -9,8 +9,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from license_expression import get_spdx_licensing
 
-from schemas import licences
-from schemas.licences import Conditions, is_compatible, licence_of, permits_release, spdx_page
+from loupe.schemas import licences
+from loupe.schemas.licences import Conditions, is_compatible, licence_of, permits_release, spdx_page
 
 BY = Conditions(("attribution",))
 BY_SA = Conditions(("attribution", "share_alike"))

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.licences import (
+from loupe.schemas.licences import (
     PUBLIC_DOMAIN,
     US_GOVERNMENT_WORK,
     licence_name,

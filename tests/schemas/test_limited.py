@@ -11,8 +11,8 @@ from typing import Any
 import psutil
 import pytest
 
-from schemas.errors import ServiceError
-from schemas.limited import LimitExceededError, _Origin, iterate_limited, run_limited
+from loupe.schemas.errors import ServiceError
+from loupe.schemas.limited import LimitExceededError, _Origin, iterate_limited, run_limited
 from tests.schemas.limited_calls import (
     RefusalError,
     arrays,
@@ -115,7 +115,7 @@ def test_workers_are_forked_from_a_separate_process() -> None:
 
 
 def test_no_worker_outlives_its_caller() -> None:
-    killed = "import os; from schemas.limited import run_limited; from tests.schemas import "
+    killed = "import os; from loupe.schemas.limited import run_limited; from tests.schemas import "
     killed += "limited_calls as own; print(run_limited(own.family, seconds=9), flush=True); "
     killed += "os.kill(os.getpid(), 9)"
     done = subprocess.run([sys.executable, "-c", killed], capture_output=True, text=True)

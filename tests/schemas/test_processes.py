@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from schemas.processes import is_process_alive, is_process_dead, own_place, place_of
+from loupe.schemas.processes import is_process_alive, is_process_dead, own_place, place_of
 from tests.separation import OWN_NAMESPACE, require
 
 
@@ -44,7 +44,7 @@ def test_processes_of_other_boots_or_namespaces_are_neither_dead_nor_alive() -> 
 
 def test_a_process_in_another_pid_namespace_has_another_place() -> None:
     require("unshare")
-    program = "from schemas.processes import own_place; print(own_place())"
+    program = "from loupe.schemas.processes import own_place; print(own_place())"
     python = (sys.executable, "-c", program)
     inside = subprocess.check_output([*OWN_NAMESPACE, *python], text=True).strip()
     assert inside.endswith("/1/" + inside.rpartition("/")[2])

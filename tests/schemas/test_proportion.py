@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.quality import Stratum, stratified_estimate, wilson_interval
+from loupe.schemas.quality import Stratum, stratified_estimate, wilson_interval
 
 counted = st.integers(1, 500).flatmap(
     lambda total: st.tuples(st.integers(0, total), st.just(total))

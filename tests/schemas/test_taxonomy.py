@@ -3,9 +3,9 @@ from importlib.resources import files
 
 import pytest
 
-from schemas.taxonomy import DifferenceType, PrimaryType
+from loupe.schemas.taxonomy import DifferenceType, PrimaryType
 
-FILE = files("schemas").joinpath("taxonomy.toml").read_text(encoding="utf-8")
+FILE = files("loupe.schemas").joinpath("taxonomy.toml").read_text(encoding="utf-8")
 
 
 def test_there_are_nine_types_in_four_aspects() -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from schemas.errors import FormatError
-from schemas.text_files import as_utf8, open_text, read_text
+from loupe.schemas.errors import FormatError
+from loupe.schemas.text_files import as_utf8, open_text, read_text
 
 TEXT = '[{"captions": ["Ein Mädchen in grüner Jacke 女孩"]}]\n' * 500
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.processes import ordered_map, read_ahead
+from loupe.schemas.processes import ordered_map, read_ahead
 
 
 @given(st.lists(st.none() | st.integers(), max_size=20))

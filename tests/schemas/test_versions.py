@@ -2,7 +2,7 @@
 
 import pytest
 
-from schemas.withdrawal import version_numbers
+from loupe.schemas.withdrawal import version_numbers
 
 
 def test_versions_are_ordered_by_number() -> None:

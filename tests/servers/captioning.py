@@ -8,11 +8,11 @@ from typing import Any
 
 from PIL import Image
 
-from models.builtin.stills.captioner import ColourTeller, StillsCaptioner
-from models.builtin.stills.scene import read_scene
-from schemas.chat import ChatAnswer, ChatImage, ChatRequest
-from schemas.profile import BuiltinCaptioner
-from schemas.requests import (
+from loupe.models.builtin.stills.captioner import ColourTeller, StillsCaptioner
+from loupe.models.builtin.stills.scene import read_scene
+from loupe.schemas.chat import ChatAnswer, ChatImage, ChatRequest
+from loupe.schemas.profile import BuiltinCaptioner
+from loupe.schemas.requests import (
     CAPTION_PURPOSE,
     CONFUSION_PURPOSE,
     REVISION_PURPOSE,

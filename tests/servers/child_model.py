@@ -24,10 +24,10 @@ from typing import Any, TypeVar, cast
 
 from pydantic import TypeAdapter
 
-from models.chat import ChatModel
-from models.registry import build_chat_model
-from schemas.chat import ChatAnswer, ChatFailure, ChatOutcome, ChatRequest, ModelRef
-from schemas.profile import ChatModelSpec
+from loupe.models.chat import ChatModel
+from loupe.models.registry import build_chat_model
+from loupe.schemas.chat import ChatAnswer, ChatFailure, ChatOutcome, ChatRequest, ModelRef
+from loupe.schemas.profile import ChatModelSpec
 from tests.servers.processes import REPOSITORY, end_group
 
 T = TypeVar("T")

@@ -7,10 +7,10 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from models.builtin.stills.contraster import StillsContraster
-from schemas.chat import ChatAnswer, ChatImage, ChatRequest
-from schemas.profile import BuiltinContraster
-from schemas.requests import (
+from loupe.models.builtin.stills.contraster import StillsContraster
+from loupe.schemas.chat import ChatAnswer, ChatImage, ChatRequest
+from loupe.schemas.profile import BuiltinContraster
+from loupe.schemas.requests import (
     CAPTIONS_FIELD,
     REFINEMENT_PURPOSE,
     STRATEGY_PURPOSE,

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from schemas.profile import Sampling, VllmChat
-from services.environments import ensure_environment, environment_python, environments_root
+from loupe.schemas.profile import Sampling, VllmChat
+from loupe.services.environments import ensure_environment, environment_python, environments_root
 from tests.servers.child_model import ChildModel, child_model
 from tests.servers.counting_server import CountingServer, counting_server
 from tests.servers.tiny_models import build_tiny_qwen3, build_tiny_qwen3_vl

@@ -11,16 +11,16 @@ from pathlib import Path
 
 import httpx
 
-from services.process import PLAIN_HTTP
+from loupe.services.process import PLAIN_HTTP
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 FORKED = multiprocessing.get_context("forkserver")
 """Starts processes of our code as forks of a process that has imported the slow modules."""
 FORKED.set_forkserver_preload(
     [
-        "flows.cli.run",
-        "flows.ufine3c.pipeline",
-        "models.openai_chat",
+        "loupe.flows.cli.run",
+        "loupe.flows.ufine3c.pipeline",
+        "loupe.models.openai_chat",
         "pyarrow.parquet",
         "tests.flows.asking_run",
         "tests.flows.loaded_linter",

@@ -1,4 +1,6 @@
-"""A real vLLM server on the CPU, from the environment that `services.environments` installs."""
+"""A real vLLM server on the CPU, from the environment that `loupe.services.environments`
+installs.
+"""
 
 import json
 from collections.abc import Iterator
@@ -6,9 +8,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from models.vllm_chat import STRICT_JSON
-from services.environments import environment_python
-from services.process import free_port
+from loupe.models.vllm_chat import STRICT_JSON
+from loupe.services.environments import environment_python
+from loupe.services.process import free_port
 from tests.servers.processes import running
 
 MAX_MODEL_TOKENS = 8192

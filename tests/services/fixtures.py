@@ -12,12 +12,12 @@ import httpx
 import pytest
 from pydantic import SecretStr
 
-from db.reviews import Role, add_annotator
-from db.store import Store
-from models.profiles.settings import Settings, load_settings
-from services.credentials import load_credentials, save_workspace
-from services.environments import ensure_environment, environments_root
-from services.label_studio import (
+from loupe.db.reviews import Role, add_annotator
+from loupe.db.store import Store
+from loupe.models.profiles.settings import Settings, load_settings
+from loupe.services.credentials import load_credentials, save_workspace
+from loupe.services.environments import ensure_environment, environments_root
+from loupe.services.label_studio import (
     NAME,
     Workspace,
     add_workspaces,
@@ -25,8 +25,8 @@ from services.label_studio import (
     personal_token,
     start_label_studio,
 )
-from services.prefect_server import SERVER, WORKER
-from services.process import free_port, stop
+from loupe.services.prefect_server import SERVER, WORKER
+from loupe.services.process import free_port, stop
 from tests.postgres import Postgres, postgres_programs
 from tests.requirements import REQUIRE_ALL, unavailable
 from tests.services.migrated import migrate_home, migrated_database

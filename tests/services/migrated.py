@@ -13,8 +13,8 @@ from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from services.credentials import locked
-from services.label_studio import DESK_SERVER, label_studio_variables
+from loupe.services.credentials import locked
+from loupe.services.label_studio import DESK_SERVER, label_studio_variables
 from tests.postgres import Postgres
 
 SQLITE = Path("label-studio") / "label_studio.sqlite3"

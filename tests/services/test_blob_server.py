@@ -8,9 +8,9 @@ import pytest
 from PIL import Image
 from starlette.testclient import TestClient
 
-from schemas.errors import BlobMismatchError, MissingBlobError
-from services.blob_server import create_app
-from services.desk_server.loupe_desk.tickets import (
+from loupe.schemas.errors import BlobMismatchError, MissingBlobError
+from loupe.services.blob_server import create_app
+from loupe.services.desk_server.loupe_desk.tickets import (
     LASTING,
     MANAGER,
     end_of_ticket,
@@ -181,7 +181,7 @@ def test_a_damaged_or_missing_blob_is_reported_and_not_served(
 ) -> None:
     for sha256 in (DAMAGED, MISSING):
         caplog.clear()
-        with caplog.at_level(logging.ERROR, logger="services.blob_server"):
+        with caplog.at_level(logging.ERROR, logger="loupe.services.blob_server"):
             answer = client.get(f"/blobs/{TICKET}/{sha256}")
         assert answer.status_code == 500
         assert "/secret/place" not in answer.text

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from pydantic import SecretStr
 
-from schemas.errors import ServiceError
-from services.credentials import (
+from loupe.schemas.errors import ServiceError
+from loupe.services.credentials import (
     WorkspaceCredentials,
     credentials_path,
     load_credentials,

@@ -2,13 +2,13 @@
 
 import pytest
 
-from services.desk_server.loupe_desk.logins import (
+from loupe.services.desk_server.loupe_desk.logins import (
     FREE_FAILURES,
     LONGEST_WAIT_SECONDS,
     MOST_REMEMBERED,
     LoginBrake,
 )
-from services.desk_server.loupe_desk.origin import is_foreign
+from loupe.services.desk_server.loupe_desk.origin import is_foreign
 
 ANNA, HERE, THERE = "anna@localhost", "127.0.0.1", "192.0.2.7"
 OWN = {"http://127.0.0.1:8080"}

@@ -8,10 +8,10 @@ from typing import ClassVar
 
 import pytest
 
-from models.profiles.loader import load_profile, validate_profile
-from models.profiles.settings import load_settings
-from schemas.profile import Profile, VllmChat
-from services.diagnosis import (
+from loupe.models.profiles.loader import load_profile, validate_profile
+from loupe.models.profiles.settings import load_settings
+from loupe.schemas.profile import Profile, VllmChat
+from loupe.services.diagnosis import (
     Finding,
     Verdict,
     check_models,
@@ -20,7 +20,7 @@ from services.diagnosis import (
     keys_sent,
     specs_of,
 )
-from services.process import free_port
+from loupe.services.process import free_port
 
 
 class ModelServer(http.server.BaseHTTPRequestHandler):

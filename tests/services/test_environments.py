@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-import services.environments
-from schemas.errors import ConfigurationError, ServiceError
-from services.environments import (
+import loupe.services.environments
+from loupe.schemas.errors import ConfigurationError, ServiceError
+from loupe.services.environments import (
     ENVIRONMENT_NAMES,
     ensure_environment,
     environment_python,
@@ -16,7 +16,7 @@ from services.environments import (
     is_installed,
 )
 
-LOCKS = Path(services.environments.__file__).parent
+LOCKS = Path(loupe.services.environments.__file__).parent
 FAKE_UV = """#!/bin/sh
 echo "$1 $2" >> "{log}"
 if [ "$1" = venv ]; then mkdir -p "$5/bin"; exit 0; fi

@@ -8,12 +8,12 @@ from pathlib import Path
 import psutil
 import pytest
 
-from models.profiles.settings import Settings, load_settings
-from services import blob_server, label_studio
-from services.components import Component
-from services.installation import bring_up, survey, take_down
-from services.label_studio import WATCHER
-from services.process import ServiceSpec, ServiceState, free_port, running, start
+from loupe.models.profiles.settings import Settings, load_settings
+from loupe.services import blob_server, label_studio
+from loupe.services.components import Component
+from loupe.services.installation import bring_up, survey, take_down
+from loupe.services.label_studio import WATCHER
+from loupe.services.process import ServiceSpec, ServiceState, free_port, running, start
 
 
 @pytest.fixture

@@ -8,17 +8,17 @@ import psutil
 import pytest
 from pydantic import SecretStr
 
-from models.profiles.settings import load_settings
-from schemas.errors import ConfigurationError, ServiceError
-from services.credentials import load_credentials, save_token
-from services.label_studio import (
+from loupe.models.profiles.settings import load_settings
+from loupe.schemas.errors import ConfigurationError, ServiceError
+from loupe.services.credentials import load_credentials, save_token
+from loupe.services.label_studio import (
     NAME,
     LabelStudioAccess,
     label_studio_access,
     label_studio_token,
     start_label_studio,
 )
-from services.process import LOOPBACK, free_port, running
+from loupe.services.process import LOOPBACK, free_port, running
 from tests.services.fixtures import LabelStudioServer
 
 

@@ -10,15 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from annotate.queues import SHARED
-from db.reviews import active_annotators, add_annotator, pseudonyms
-from db.store import Store
-from flows.cli.main import app
-from flows.engine.desks import open_desks
-from models.profiles.settings import load_settings
-from schemas.errors import ServiceError, UsageError
-from services.credentials import load_workspaces
-from services.label_studio import address_of
+from loupe.annotate.queues import SHARED
+from loupe.db.reviews import active_annotators, add_annotator, pseudonyms
+from loupe.db.store import Store
+from loupe.flows.cli.main import app
+from loupe.flows.engine.desks import open_desks
+from loupe.models.profiles.settings import load_settings
+from loupe.schemas.errors import ServiceError, UsageError
+from loupe.services.credentials import load_workspaces
+from loupe.services.label_studio import address_of
 from tests.services.fixtures import AnnotatorAccount, LabelStudioServer, new_token
 from tests.services.test_label_studio_roles import browser, program
 

@@ -18,11 +18,11 @@ import httpx
 import pytest
 from pydantic import SecretStr
 
-from db.reviews import annotator_named
-from db.store import Store
-from schemas.errors import ServiceError
-from services.credentials import load_workspaces
-from services.label_studio import add_workspaces, log_in
+from loupe.db.reviews import annotator_named
+from loupe.db.store import Store
+from loupe.schemas.errors import ServiceError
+from loupe.services.credentials import load_workspaces
+from loupe.services.label_studio import add_workspaces, log_in
 from tests.services.fixtures import AnnotatorAccount, LabelStudioServer, new_token
 
 pytestmark = pytest.mark.label_studio

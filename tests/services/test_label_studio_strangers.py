@@ -10,8 +10,8 @@ from typing import Any
 import httpx
 import pytest
 
-from services.environments import environment_python
-from services.label_studio import label_studio_variables
+from loupe.services.environments import environment_python
+from loupe.services.label_studio import label_studio_variables
 from tests.services.fixtures import LabelStudioServer
 
 pytestmark = pytest.mark.label_studio

@@ -14,11 +14,11 @@ from prefect.client.schemas.objects import FlowRun, State
 from prefect.client.schemas.responses import DeploymentResponse
 from prefect.states import Crashed, Pending, Running
 
-from flows.prefect_worker import JOB_TEMPLATE, LOST, is_to_run_again, reason_to_refuse
-from models.profiles.settings import Settings, load_settings
-from schemas.errors import ServiceError
-from services.credentials import load_credentials
-from services.prefect_server import (
+from loupe.flows.prefect_worker import JOB_TEMPLATE, LOST, is_to_run_again, reason_to_refuse
+from loupe.models.profiles.settings import Settings, load_settings
+from loupe.schemas.errors import ServiceError
+from loupe.services.credentials import load_credentials
+from loupe.services.prefect_server import (
     SERVER,
     WORK_POOL,
     WORKER,
@@ -30,7 +30,7 @@ from services.prefect_server import (
     start_prefect_worker,
     worker_variables,
 )
-from services.process import LOOPBACK, PLAIN_HTTP, free_port, recorded, running, stop
+from loupe.services.process import LOOPBACK, PLAIN_HTTP, free_port, recorded, running, stop
 from tests.services.foreign_page import attack
 
 LOST_AFTER_SECONDS = 45.0

@@ -15,8 +15,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from schemas.errors import ServiceError
-from services.process import (
+from loupe.schemas.errors import ServiceError
+from loupe.services.process import (
     LOOPBACK,
     RunningService,
     ServiceSpec,

@@ -8,7 +8,7 @@ from urllib.parse import quote, unquote
 
 import pytest
 
-from services.desk_server.loupe_desk.body import (
+from loupe.services.desk_server.loupe_desk.body import (
     MOST_BYTES,
     MOST_LEVELS,
     BodyRefusedError,

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image, ImageCms
 
-from sources.bare_image import bare_image
-from sources.images import ImageRefusedError, decoded
+from loupe.sources.bare_image import bare_image
+from loupe.sources.images import ImageRefusedError, decoded
 from tests.sources.carriers import (
     CARRIERS,
     PLACE,

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas.errors import FormatError
-from schemas.records import Attribution
-from schemas.taxonomy import DifferenceType
-from sources.importer import importer_for, read_source
-from sources.records import DEFAULT_OPTIONS, BadRow, ReadOptions, Row, SourceRow
+from loupe.schemas.errors import FormatError
+from loupe.schemas.records import Attribution
+from loupe.schemas.taxonomy import DifferenceType
+from loupe.sources.importer import importer_for, read_source
+from loupe.sources.records import DEFAULT_OPTIONS, BadRow, ReadOptions, Row, SourceRow
 
 CAPTIONS = [f"A caption, the {place}th of five." for place in range(5)]
 ANCHOR = {"image": "391895.jpg", "captions": CAPTIONS}

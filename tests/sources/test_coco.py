@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from schemas.errors import FormatError
-from sources.importer import importer_for, read_source
-from sources.records import BadRow, Row, SourceRow
+from loupe.schemas.errors import FormatError
+from loupe.sources.importer import importer_for, read_source
+from loupe.sources.records import BadRow, Row, SourceRow
 
 IMAGES = [{"id": 9, "file_name": "000009.jpg"}, {"id": 4, "file_name": "000004.jpg"}]
 ANNOTATIONS = [

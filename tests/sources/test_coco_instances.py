@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas.errors import FormatError
-from schemas.records import Attribution
-from sources.coco import there_are
-from sources.importer import importer_for, read_source
-from sources.records import BadRow, Row, SourceRow
+from loupe.schemas.errors import FormatError
+from loupe.schemas.records import Attribution
+from loupe.sources.coco import there_are
+from loupe.sources.importer import importer_for, read_source
+from loupe.sources.records import BadRow, Row, SourceRow
 
 IMAGES = [
     {

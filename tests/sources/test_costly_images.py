@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from retrieval.similarity.spectrum import UnusablePictureError, small_picture
-from schemas.decoders import MOST_SCANS, too_many_scans
-from schemas.image_search import DownloadSettings
-from sources.images import (
+from loupe.retrieval.similarity.spectrum import UnusablePictureError, small_picture
+from loupe.schemas.decoders import MOST_SCANS, too_many_scans
+from loupe.schemas.image_search import DownloadSettings
+from loupe.sources.images import (
     ImageLimits,
     ImageProblem,
     ImageRefusedError,
@@ -21,8 +21,8 @@ from sources.images import (
     inspect_image,
     limited,
 )
-from sources.web.addresses import DownloadRefusedError
-from sources.web.downloading import read_content
+from loupe.sources.web.addresses import DownloadRefusedError
+from loupe.sources.web.downloading import read_content
 from tests.sources.carriers import segment
 from tests.sources.pictures import chunk, encode, encoded, jpeg_of_scans, quarters
 

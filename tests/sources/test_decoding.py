@@ -9,8 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image, ImageOps
 
-from sources.bare_image import bare_image
-from sources.images import UPRIGHT, ImageRefusedError, decoded, encoded_upright, orientation_of
+from loupe.sources.bare_image import bare_image
+from loupe.sources.images import (
+    UPRIGHT,
+    ImageRefusedError,
+    decoded,
+    encoded_upright,
+    orientation_of,
+)
 from tests.sources.pictures import encode, encoded, quarters
 
 FORMATS = ["JPEG", "PNG", "WEBP", "BMP"]

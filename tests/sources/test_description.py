@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from schemas.errors import FormatError
-from schemas.records import Granularity, Source
-from sources.annotations import digest_file
-from sources.importer import importer_for
+from loupe.schemas.errors import FormatError
+from loupe.schemas.records import Granularity, Source
+from loupe.sources.annotations import digest_file
+from loupe.sources.importer import importer_for
 
 
 def test_a_source_has_the_terms_of_its_importer_and_the_digest_of_its_file(tmp_path: Path) -> None:

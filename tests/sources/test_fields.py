@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sources.importer import importer_for
-from sources.records import BadRow, Row, SourceRow
+from loupe.sources.importer import importer_for
+from loupe.sources.records import BadRow, Row, SourceRow
 
 json_values = st.recursive(
     st.none()

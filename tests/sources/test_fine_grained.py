@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from schemas.errors import FormatError
-from sources.importer import importer_for
-from sources.records import BadRow, ReadOptions, Row, SourceRow
+from loupe.schemas.errors import FormatError
+from loupe.sources.importer import importer_for
+from loupe.sources.records import BadRow, ReadOptions, Row, SourceRow
 
 
 def read(folder: Path, text: str, **options: str) -> list[Row]:

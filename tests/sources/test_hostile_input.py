@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from sources.images import ImageProblem, InspectedImage, inspect_image
-from sources.importer import importer_for, read_source
-from sources.records import BadRow, SourceRow
+from loupe.sources.images import ImageProblem, InspectedImage, inspect_image
+from loupe.sources.importer import importer_for, read_source
+from loupe.sources.records import BadRow, SourceRow
 from tests.sources.pictures import encoded, png_header
 
 GOOD = 3

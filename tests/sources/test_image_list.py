@@ -2,9 +2,9 @@ from pathlib import Path
 
 import pytest
 
-from schemas.errors import FormatError
-from sources.importer import importer_for
-from sources.records import BadRow, ReadOptions, SourceRow
+from loupe.schemas.errors import FormatError
+from loupe.sources.importer import importer_for
+from loupe.sources.records import BadRow, ReadOptions, SourceRow
 
 
 def write(tmp_path: Path, text: str) -> Path:

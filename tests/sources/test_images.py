@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from schemas.base import sha256_of
-from sources.images import (
+from loupe.schemas.base import sha256_of
+from loupe.sources.images import (
     ImageLimits,
     ImageProblem,
     InspectedImage,

@@ -2,8 +2,8 @@ import re
 
 import pytest
 
-from schemas.errors import UsageError
-from sources.importer import IMPORTERS, importer_for
+from loupe.schemas.errors import UsageError
+from loupe.sources.importer import IMPORTERS, importer_for
 
 
 def test_importers_are_registered_by_format_with_licence_and_citation() -> None:

@@ -3,9 +3,9 @@ from pathlib import Path
 
 import pytest
 
-from schemas.errors import FormatError
-from sources.importer import importer_for
-from sources.records import DEFAULT_OPTIONS, BadRow, ReadOptions, Row, SourceRow
+from loupe.schemas.errors import FormatError
+from loupe.sources.importer import importer_for
+from loupe.sources.records import DEFAULT_OPTIONS, BadRow, ReadOptions, Row, SourceRow
 
 DATA = Path("../shared/data/coco_captions/annotations.jsonl")
 LINE = '{"file_name": "0.jpg", "url": "http://x", "captions": [{"caption": "A cat."}, "A dog."]}'

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from schemas.errors import FormatError
-from sources.importer import importer_for
-from sources.records import BadRow, Row, SourceRow
+from loupe.schemas.errors import FormatError
+from loupe.sources.importer import importer_for
+from loupe.sources.records import BadRow, Row, SourceRow
 
 COCO = {
     "filepath": "val2014",

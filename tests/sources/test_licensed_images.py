@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.errors import FormatError
-from schemas.records import Attribution
-from sources.importer import importer_for, read_source
-from sources.records import DEFAULT_OPTIONS, BadRow, ReadOptions, Row, SourceRow
+from loupe.schemas.errors import FormatError
+from loupe.schemas.records import Attribution
+from loupe.sources.importer import importer_for, read_source
+from loupe.sources.records import DEFAULT_OPTIONS, BadRow, ReadOptions, Row, SourceRow
 
 ADA = {
     "file_name": "people/ada.jpg",

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.errors import FormatError, UsageError
-from sources.motchallenge import Result, read_boxes, write_results
+from loupe.schemas.errors import FormatError, UsageError
+from loupe.sources.motchallenge import Result, read_boxes, write_results
 
 GOOD = "1,-1,10,20,30,60,0.9,-1,-1,-1"
 

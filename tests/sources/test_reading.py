@@ -3,11 +3,11 @@ from pathlib import Path
 
 import pytest
 
-from schemas.base import Split
-from schemas.errors import FormatError
-from sources.images import ImageProblem, inspect_image
-from sources.importer import Survey, importer_for, read_source
-from sources.records import BadRow, ReadOptions, SourceRow
+from loupe.schemas.base import Split
+from loupe.schemas.errors import FormatError
+from loupe.sources.images import ImageProblem, inspect_image
+from loupe.sources.importer import Survey, importer_for, read_source
+from loupe.sources.records import BadRow, ReadOptions, SourceRow
 
 
 def row(identity: str, split: Split) -> SourceRow:

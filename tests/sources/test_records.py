@@ -1,6 +1,6 @@
 import json
 
-from sources.records import raw_text, shown
+from loupe.sources.records import raw_text, shown
 
 
 def test_raw_text_is_shortened_and_states_its_full_length() -> None:

@@ -7,10 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.io import savemat
 
-from schemas.errors import FormatError
-from sources.importer import importer_for, read_source
-from sources.records import DEFAULT_OPTIONS, BadRow, ReadOptions, Row, SourceRow
-from sources.total_text import Word, words_of
+from loupe.schemas.errors import FormatError
+from loupe.sources.importer import importer_for, read_source
+from loupe.sources.records import DEFAULT_OPTIONS, BadRow, ReadOptions, Row, SourceRow
+from loupe.sources.total_text import Word, words_of
 
 ALPACA = (
     "x: [[153 161 179 195 184 177]], y: [[347 323 305 315 331 357]], ornt: [u'c'], "

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from alembic import op
 
-from db.tables import SCHEMA, Base
+from loupe.db.tables import SCHEMA, Base
 
 revision: str = SCHEMA
 down_revision: str | None = None

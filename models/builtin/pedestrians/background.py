@@ -9,7 +9,7 @@ import numpy as np
 from cv2.typing import MatLike
 from numpy.typing import NDArray
 
-from models.tracking.detector import Pixels
+from loupe.models.tracking.detector import Pixels
 
 # Arithmetic of boxes: (n, 4) arrays of left, top, right, bottom.
 

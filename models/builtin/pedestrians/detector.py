@@ -9,8 +9,8 @@ import numpy as np
 from cv2.typing import MatLike
 from numpy.typing import NDArray
 
-from models.adapter import Adapter
-from models.builtin.pedestrians.background import (
+from loupe.models.adapter import Adapter
+from loupe.models.builtin.pedestrians.background import (
     Background,
     Blobs,
     Boxes,
@@ -22,9 +22,9 @@ from models.builtin.pedestrians.background import (
     overlaps,
     places_in,
 )
-from models.tracking.association import as_bytes, from_bytes
-from models.tracking.detector import Detections, Frame, Pixels
-from schemas.tracking import BuiltinDetector
+from loupe.models.tracking.association import as_bytes, from_bytes
+from loupe.models.tracking.detector import Detections, Frame, Pixels
+from loupe.schemas.tracking import BuiltinDetector
 
 # OpenCV's pedestrian detector (HOG and a linear SVM), with boxes that fit people.
 

@@ -5,16 +5,16 @@ import re
 from random import Random
 from typing import Literal
 
-from models.adapter import BuiltinChatModel
-from models.builtin.person.description import Description, Thing
-from models.builtin.person.lexicon import load_lexicon
-from models.builtin.person.parser import parse_description
-from schemas.base import digest_of
-from schemas.chat import ChatRequest
-from schemas.faithfulness import Attribute, Fact, Span
-from schemas.profile import BuiltinRewriter
-from schemas.validation import packaged_toml
-from schemas.wording import joined, with_article
+from loupe.models.adapter import BuiltinChatModel
+from loupe.models.builtin.person.description import Description, Thing
+from loupe.models.builtin.person.lexicon import load_lexicon
+from loupe.models.builtin.person.parser import parse_description
+from loupe.schemas.base import digest_of
+from loupe.schemas.chat import ChatRequest
+from loupe.schemas.faithfulness import Attribute, Fact, Span
+from loupe.schemas.profile import BuiltinRewriter
+from loupe.schemas.validation import packaged_toml
+from loupe.schemas.wording import joined, with_article
 
 Style = Literal["plain", "flowing", "brief"]
 

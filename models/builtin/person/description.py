@@ -7,8 +7,8 @@ from enum import StrEnum, auto
 from functools import cached_property
 from itertools import chain
 
-from models.builtin.person.lexicon import Mention, Tag, find_nonsense
-from schemas.faithfulness import Attribute, Fact, Span
+from loupe.models.builtin.person.lexicon import Mention, Tag, find_nonsense
+from loupe.schemas.faithfulness import Attribute, Fact, Span
 
 
 class Role(StrEnum):

@@ -11,8 +11,8 @@ from importlib.resources import files
 from itertools import chain, permutations, takewhile
 from typing import Any, NamedTuple
 
-from schemas.faithfulness import Attribute, Span
-from schemas.validation import packaged_toml
+from loupe.schemas.faithfulness import Attribute, Span
+from loupe.schemas.validation import packaged_toml
 
 # The words of descriptions of persons, with their meanings and relations.
 

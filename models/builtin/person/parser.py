@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
 
-from models.builtin.person.description import Description, Place, Role, Thing
-from models.builtin.person.lexicon import (
+from loupe.models.builtin.person.description import Description, Place, Role, Thing
+from loupe.models.builtin.person.lexicon import (
     HELD,
     NOTHING,
     Lexicon,
@@ -14,7 +14,7 @@ from models.builtin.person.lexicon import (
     find_mentions,
     load_lexicon,
 )
-from schemas.faithfulness import Attribute, Span
+from loupe.schemas.faithfulness import Attribute, Span
 
 __all__ = ["parse_description"]
 

@@ -8,10 +8,10 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 from PIL import Image
 
-from models.adapter import BuiltinChatModel, picture_of
-from models.builtin.describer import NAMES, lab_of, nearest_names
-from models.builtin.stills.scene import read_scene
-from models.builtin.stills.text import (
+from loupe.models.adapter import BuiltinChatModel, picture_of
+from loupe.models.builtin.describer import NAMES, lab_of, nearest_names
+from loupe.models.builtin.stills.scene import read_scene
+from loupe.models.builtin.stills.text import (
     Content,
     Detail,
     content_of,
@@ -22,10 +22,10 @@ from models.builtin.stills.text import (
     read_text,
     write,
 )
-from schemas.chat import ChatRequest
-from schemas.errors import ConfigurationError, FormatError
-from schemas.profile import BuiltinCaptioner
-from schemas.requests import (
+from loupe.schemas.chat import ChatRequest
+from loupe.schemas.errors import ConfigurationError, FormatError
+from loupe.schemas.profile import BuiltinCaptioner
+from loupe.schemas.requests import (
     CAPTION_FIELD,
     CAPTION_PURPOSE,
     CAPTIONS_FIELD,
@@ -36,8 +36,8 @@ from schemas.requests import (
     ConfusionBrief,
     Direction,
 )
-from schemas.taxonomy import RetrievalTask
-from schemas.wording import joined
+from loupe.schemas.taxonomy import RetrievalTask
+from loupe.schemas.wording import joined
 
 # The built-in captioner.
 
@@ -45,9 +45,9 @@ from schemas.wording import joined
 class StillsCaptioner(BuiltinChatModel[BuiltinCaptioner]):
     """Writes captions, rewrites them, and writes confusing ones.
 
-    It reads the brief in a request's `subject` (`schemas.requests`), not the prompt. If facts are
-    given it states these, and if these are few, colours as well; for a drawn still it states the
-    contents of the strip along its lower edge. It refuses any other image.
+    It reads the brief in a request's `subject` (`loupe.schemas.requests`), not the prompt. If
+    facts are given it states these, and if these are few, colours as well; for a drawn still it
+    states the contents of the strip along its lower edge. It refuses any other image.
     """
 
     def text_for(self, request: ChatRequest) -> str:

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from PIL import Image
 
-from models.adapter import BuiltinChatModel, picture_of
-from models.builtin.stills.drawing import BLACK_AND_WHITE
-from models.builtin.stills.editor import (
+from loupe.models.adapter import BuiltinChatModel, picture_of
+from loupe.models.builtin.stills.drawing import BLACK_AND_WHITE
+from loupe.models.builtin.stills.editor import (
     ASPECTS,
     Change,
     UneditableError,
@@ -22,7 +22,7 @@ from models.builtin.stills.editor import (
     is_coloured,
     say_change,
 )
-from models.builtin.stills.scene import (
+from loupe.models.builtin.stills.scene import (
     ACTIONS,
     COLOURS,
     KINDS,
@@ -33,11 +33,11 @@ from models.builtin.stills.scene import (
     Scene,
     read_scene,
 )
-from models.builtin.stills.text import Content, content_of, distinguished
-from schemas.chat import ChatRequest
-from schemas.errors import FormatError
-from schemas.profile import BuiltinContraster
-from schemas.requests import (
+from loupe.models.builtin.stills.text import Content, content_of, distinguished
+from loupe.schemas.chat import ChatRequest
+from loupe.schemas.errors import FormatError
+from loupe.schemas.profile import BuiltinContraster
+from loupe.schemas.requests import (
     CAPTION_FIELD,
     CAPTIONS_FIELD,
     DETAIL_FIELD,
@@ -50,9 +50,9 @@ from schemas.requests import (
     RefinementBrief,
     StrategyBrief,
 )
-from schemas.requests import REFINEMENT_REQUEST_REPAIR_PURPOSE as REPAIR_CAPTIONS
-from schemas.requests import REPAIR_PURPOSE as REPAIR_STRATEGIES
-from schemas.taxonomy import DifferenceType
+from loupe.schemas.requests import REFINEMENT_REQUEST_REPAIR_PURPOSE as REPAIR_CAPTIONS
+from loupe.schemas.requests import REPAIR_PURPOSE as REPAIR_STRATEGIES
+from loupe.schemas.taxonomy import DifferenceType
 
 # The built-in strategist and refiner.
 
@@ -60,10 +60,11 @@ from schemas.taxonomy import DifferenceType
 class StillsContraster(BuiltinChatModel[BuiltinContraster]):
     """Proposes contrastive strategies, and refines the captions of a group.
 
-    It reads the brief in a request's `subject` (`schemas.requests`), not the prompt, and the scenes
-    of drawn stills from the strip along their lower edge. For stills it proposes changes that the
-    built-in editor supports; for photographs, whose contents it does not know, only another style
-    or dim light. It writes only English. A repair has the answer of the first request.
+    It reads the brief in a request's `subject` (`loupe.schemas.requests`), not the prompt, and the
+    scenes of drawn stills from the strip along their lower edge. For stills it proposes changes
+    that the built-in editor supports; for photographs, whose contents it does not know, only
+    another style or dim light. It writes only English. A repair has the answer of the first
+    request.
     """
 
     def text_for(self, request: ChatRequest) -> str:

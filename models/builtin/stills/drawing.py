@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFilter, ImageFont
 from pydantic import TypeAdapter
 
-from models.builtin.stills.scene import (
+from loupe.models.builtin.stills.scene import (
     COLOURS,
     KINDS,
     PERSON,

@@ -12,9 +12,9 @@ import numpy as np
 from PIL import Image
 from pydantic import TypeAdapter
 
-from models.adapter import Adapter
-from models.builtin.stills.drawing import BLACK_AND_WHITE, draw_still, in_style
-from models.builtin.stills.scene import (
+from loupe.models.adapter import Adapter
+from loupe.models.builtin.stills.drawing import BLACK_AND_WHITE, draw_still, in_style
+from loupe.models.builtin.stills.scene import (
     ACTIONS,
     COLOURS,
     GARMENTS,
@@ -35,13 +35,13 @@ from models.builtin.stills.scene import (
     is_free,
     read_scene,
 )
-from models.builtin.stills.text import content_of
-from models.image_editor import edited_picture
-from schemas.base import Box
-from schemas.decoders import as_rgb
-from schemas.image_edit import BuiltinEditor, EditFailure, EditOutcome, EditRequest
-from schemas.taxonomy import DifferenceType
-from schemas.wording import with_article
+from loupe.models.builtin.stills.text import content_of
+from loupe.models.image_editor import edited_picture
+from loupe.schemas.base import Box
+from loupe.schemas.decoders import as_rgb
+from loupe.schemas.image_edit import BuiltinEditor, EditFailure, EditOutcome, EditRequest
+from loupe.schemas.taxonomy import DifferenceType
+from loupe.schemas.wording import with_article
 
 # The built-in editor.
 

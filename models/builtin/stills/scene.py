@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from PIL import Image
 from pydantic import TypeAdapter
 
-from schemas.base import Box
-from schemas.validation import packaged_toml
+from loupe.schemas.base import Box
+from loupe.schemas.validation import packaged_toml
 
 # The vocabulary, and how it is drawn.
 

@@ -7,7 +7,7 @@ from functools import cache, lru_cache
 from itertools import combinations
 from typing import NamedTuple
 
-from models.builtin.stills.scene import (
+from loupe.models.builtin.stills.scene import (
     ACTIONS,
     COLOURS,
     GARMENTS,
@@ -21,7 +21,7 @@ from models.builtin.stills.scene import (
     Scene,
     Thing,
 )
-from schemas.wording import joined, with_article
+from loupe.schemas.wording import joined, with_article
 
 # The contents of a still, or those that a text states, as a value.
 

@@ -13,9 +13,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from schemas.cfam import CfamBackbone
-from schemas.errors import ModelError
-from schemas.validation import fault_of
+from loupe.schemas.cfam import CfamBackbone
+from loupe.schemas.errors import ModelError
+from loupe.schemas.validation import fault_of
 
 # The CLIPs that CFAM can be built on, and their architectures in OpenCLIP's form.
 

@@ -13,18 +13,18 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from models.torch_embedder import TorchEmbedder
-from models.weights import checkpoint_digest, require_digest
-from retrieval.cfam.network.backbone import Architecture, checked_architecture
-from retrieval.cfam.network.model import Cfam
-from retrieval.cfam.network.pairs import ClipTokenizer, clip_pixels
-from schemas.base import Record, sha256_of
-from schemas.cfam import CfamTraining, TrainingProgress
-from schemas.decoders import plain_picture
-from schemas.embedding import CfamEmbedder
-from schemas.errors import IntegrityError, ModelError
-from schemas.processes import flush_to_disk
-from schemas.validation import fault_of
+from loupe.models.torch_embedder import TorchEmbedder
+from loupe.models.weights import checkpoint_digest, require_digest
+from loupe.retrieval.cfam.network.backbone import Architecture, checked_architecture
+from loupe.retrieval.cfam.network.model import Cfam
+from loupe.retrieval.cfam.network.pairs import ClipTokenizer, clip_pixels
+from loupe.schemas.base import Record, sha256_of
+from loupe.schemas.cfam import CfamTraining, TrainingProgress
+from loupe.schemas.decoders import plain_picture
+from loupe.schemas.embedding import CfamEmbedder
+from loupe.schemas.errors import IntegrityError, ModelError
+from loupe.schemas.processes import flush_to_disk
+from loupe.schemas.validation import fault_of
 
 # Checkpoints of CFAM: `model.safetensors` beside `settings.json`.
 

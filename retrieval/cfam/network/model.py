@@ -7,8 +7,8 @@ from torch import Tensor, distributed, nn
 from torch.autograd import Function
 from torch.nn import functional
 
-from retrieval.cfam.network.backbone import Architecture, ClipBackbone, Encoded
-from schemas.cfam import CfamDecoder, CfamLosses, CfamMatcher, CfamTraining
+from loupe.retrieval.cfam.network.backbone import Architecture, ClipBackbone, Encoded
+from loupe.schemas.cfam import CfamDecoder, CfamLosses, CfamMatcher, CfamTraining
 
 # CLIP's contrastive loss, where the paper's ablation starts. Its temperature is learned and is at
 # least 0.01 (Radford et al. 2021, section 2.5).

@@ -18,12 +18,12 @@ from torch import Generator, Tensor
 from torch.utils.data import DataLoader, Dataset
 from torchvision.transforms.v2 import InterpolationMode, functional
 
-from retrieval.cfam.training_data import TrainingPair
-from schemas.base import digest_of
-from schemas.cfam import CfamAugmentation, CfamBackbone, CfamTraining
-from schemas.decoders import DECODER_FAULTS, FORMATS, as_rgb, too_many_scans
-from schemas.errors import UsageError
-from schemas.validation import fault_of
+from loupe.retrieval.cfam.training_data import TrainingPair
+from loupe.schemas.base import digest_of
+from loupe.schemas.cfam import CfamAugmentation, CfamBackbone, CfamTraining
+from loupe.schemas.decoders import DECODER_FAULTS, FORMATS, as_rgb, too_many_scans
+from loupe.schemas.errors import UsageError
+from loupe.schemas.validation import fault_of
 
 Batch = tuple[int, ...]
 """Positions in the list of pairs."""

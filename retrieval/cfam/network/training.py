@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 from torch import Tensor, cuda, distributed
 from torch.utils.tensorboard import SummaryWriter
 
-from models.weights import checkpoint_digest, torch_device
-from retrieval.cfam.network.checkpoints import Checkpoints, load_model, save_model
-from retrieval.cfam.network.model import Cfam, ParameterGroups, total_loss
-from retrieval.cfam.network.pairs import (
+from loupe.models.weights import checkpoint_digest, torch_device
+from loupe.retrieval.cfam.network.checkpoints import Checkpoints, load_model, save_model
+from loupe.retrieval.cfam.network.model import Cfam, ParameterGroups, total_loss
+from loupe.retrieval.cfam.network.pairs import (
     BatchSequence,
     IdentityBatches,
     PairBatch,
@@ -30,7 +30,7 @@ from retrieval.cfam.network.pairs import (
     readable,
     tokenizer_for,
 )
-from retrieval.cfam.training_data import (
+from loupe.retrieval.cfam.training_data import (
     TrainingImage,
     TrainingPair,
     TrainingSplits,
@@ -38,9 +38,9 @@ from retrieval.cfam.training_data import (
     occupied,
     training_pairs,
 )
-from retrieval.ranking import score_retrieval
-from schemas.base import digest_of
-from schemas.cfam import (
+from loupe.retrieval.ranking import score_retrieval
+from loupe.schemas.base import digest_of
+from loupe.schemas.cfam import (
     BestCheckpoint,
     CfamSchedule,
     CfamTraining,
@@ -48,7 +48,7 @@ from schemas.cfam import (
     TrainingProgress,
     ValidationLine,
 )
-from schemas.errors import ConfigurationError, IntegrityError, TrainingError, UsageError
+from loupe.schemas.errors import ConfigurationError, IntegrityError, TrainingError, UsageError
 
 # The learning rate: linear warm-up, then half a cosine (UFineBench, section 5.1).
 
@@ -421,7 +421,9 @@ def _rows(batches: Sequence[Tensor]) -> NDArray[np.float32]:
 
 
 def _retrieval_scores(found: IdentityVectors) -> dict[str, float]:
-    """The scores of finding images of an identity by text: see `retrieval.ranking`; in percent."""
+    """The scores of finding images of an identity by text: see `loupe.retrieval.ranking`; in
+    percent.
+    """
     scores = score_retrieval(
         found.texts, found.images, found.text_identities, found.image_identities
     )
@@ -435,8 +437,8 @@ def _retrieval_scores(found: IdentityVectors) -> dict[str, float]:
 # stopped, bit for bit if the machine computes the same bits again (a CPU does).
 #
 # Under `accelerate launch` each process takes its part of every batch, and the losses see the
-# vectors of the whole batch (`retrieval.cfam.network.model`): the result does not depend on the
-# number of processes. The first process alone validates and writes.
+# vectors of the whole batch (`loupe.retrieval.cfam.network.model`): the result does not depend on
+# the number of processes. The first process alone validates and writes.
 
 _MAY_CHANGE = {"name", "device", "workers", "checkpoint_every_steps"}
 """Settings that may change when a training resumes: they do not affect what is learned."""

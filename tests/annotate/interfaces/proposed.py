@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 from PIL import Image, ImageOps
 
-from db.entities import StoredEntity, new_entity
-from flows.ccd.edit_measures import change_between, difference_overlay
-from schemas.base import EntityRecord, sha256_of
-from schemas.profile import EditCheckSettings
-from schemas.proposals import (
+from loupe.db.entities import StoredEntity, new_entity
+from loupe.flows.ccd.edit_measures import change_between, difference_overlay
+from loupe.schemas.base import EntityRecord, sha256_of
+from loupe.schemas.profile import EditCheckSettings
+from loupe.schemas.proposals import (
     OPTIONS,
     Candidate,
     CaptionGroup,
@@ -27,12 +27,12 @@ from schemas.proposals import (
     Tracklet,
     TrackletFrame,
 )
-from schemas.records import Caption, Picture, Rewrite
-from schemas.records import Image as StoredImage
-from schemas.recos import DuplicateQuestion, Selection
-from schemas.taxonomy import DifferenceType, RetrievalTask
-from sources.demonstration.figure import Action, Pose, draw_figure
-from sources.demonstration.people import Chance, draw_person_attributes
+from loupe.schemas.records import Caption, Picture, Rewrite
+from loupe.schemas.records import Image as StoredImage
+from loupe.schemas.recos import DuplicateQuestion, Selection
+from loupe.schemas.taxonomy import DifferenceType, RetrievalTask
+from loupe.sources.demonstration.figure import Action, Pose, draw_figure
+from loupe.sources.demonstration.people import Chance, draw_person_attributes
 
 PHOTOGRAPHS = Path(__file__).parents[4] / "shared" / "data" / "coco_captions"
 HOSTILE = (

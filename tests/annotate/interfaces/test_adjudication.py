@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from annotate.answers import ReviewAnswer
-from annotate.backend import parse_config
-from annotate.interfaces.image_pages import TrackletSelection
-from annotate.interfaces.page import (
+from loupe.annotate.answers import ReviewAnswer
+from loupe.annotate.backend import parse_config
+from loupe.annotate.interfaces.image_pages import TrackletSelection
+from loupe.annotate.interfaces.page import (
     ANSWERS,
     TAKES,
     TaskContent,
@@ -23,13 +23,13 @@ from annotate.interfaces.page import (
     taken_answer,
     text_similarity,
 )
-from annotate.interfaces.registry import INTERFACES
-from annotate.interfaces.strategy_pages import GroupRefinement
-from annotate.interfaces.text_pages import RewriteRevision
-from annotate.queues import shipped
-from db.store import Store
-from schemas.base import sha256_of
-from schemas.proposals import Tracklet
+from loupe.annotate.interfaces.registry import INTERFACES
+from loupe.annotate.interfaces.strategy_pages import GroupRefinement
+from loupe.annotate.interfaces.text_pages import RewriteRevision
+from loupe.annotate.queues import shipped
+from loupe.db.store import Store
+from loupe.schemas.base import sha256_of
+from loupe.schemas.proposals import Tracklet
 from tests.annotate.browser import Bench, LabellingPage
 from tests.annotate.interfaces.proposed import HOSTILE, a_group, a_tracklet, one_of_each_kind
 from tests.annotate.interfaces.regions import ParsedHtml, ticked, variables, written

@@ -5,15 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from annotate.answers import ReviewAnswer
-from annotate.interfaces.page import TaskContent
-from annotate.interfaces.text_pages import CaptionVerification
-from db.entities import NewEntity, StoredEntity, fetch, new_entity
-from schemas.faithfulness import Attribute, Fact, FaithfulnessReport, Finding
-from schemas.provenance import Role
-from schemas.quality import CaptionCheck
-from schemas.records import Caption, Image
-from schemas.taxonomy import RetrievalTask
+from loupe.annotate.answers import ReviewAnswer
+from loupe.annotate.interfaces.page import TaskContent
+from loupe.annotate.interfaces.text_pages import CaptionVerification
+from loupe.db.entities import NewEntity, StoredEntity, fetch, new_entity
+from loupe.schemas.faithfulness import Attribute, Fact, FaithfulnessReport, Finding
+from loupe.schemas.provenance import Role
+from loupe.schemas.quality import CaptionCheck
+from loupe.schemas.records import Caption, Image
+from loupe.schemas.taxonomy import RetrievalTask
 from tests.annotate.browser import SUBMIT, Bench, LabellingPage
 from tests.annotate.interfaces.proposed import HOSTILE, photograph
 from tests.annotate.interfaces.regions import ParsedHtml, ticked, variables, written

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from annotate.answers import ReviewAnswer, UnclearAnswer
-from annotate.interfaces.page import TaskContent
-from annotate.interfaces.text_pages import OUTCOMES, ConfusingCaption, own_side
-from db.entities import new_entity
-from db.store import Store
-from schemas.proposals import Confusion
-from schemas.provenance import Role
-from schemas.quality import CaptionCheck
+from loupe.annotate.answers import ReviewAnswer, UnclearAnswer
+from loupe.annotate.interfaces.page import TaskContent
+from loupe.annotate.interfaces.text_pages import OUTCOMES, ConfusingCaption, own_side
+from loupe.db.entities import new_entity
+from loupe.db.store import Store
+from loupe.schemas.proposals import Confusion
+from loupe.schemas.provenance import Role
+from loupe.schemas.quality import CaptionCheck
 from tests.annotate.browser import SUBMIT, Bench, LabellingPage
 from tests.annotate.interfaces.proposed import (
     HOSTILE,

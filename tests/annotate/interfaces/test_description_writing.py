@@ -5,19 +5,19 @@ from pathlib import Path
 
 import pytest
 
-from annotate.answers import ReviewAnswer, UnclearAnswer
-from annotate.interfaces.page import TaskContent
-from annotate.interfaces.text_pages import (
+from loupe.annotate.answers import ReviewAnswer, UnclearAnswer
+from loupe.annotate.interfaces.page import TaskContent
+from loupe.annotate.interfaces.text_pages import (
     AIM_WORDS,
     ATTRIBUTES,
     DescriptionWriting,
     count_words,
     missing_attributes,
 )
-from db.entities import StoredEntity, new_entity
-from db.store import Store
-from schemas.base import Box
-from schemas.records import Caption, Image
+from loupe.db.entities import StoredEntity, new_entity
+from loupe.db.store import Store
+from loupe.schemas.base import Box
+from loupe.schemas.records import Caption, Image
 from tests.annotate.browser import SUBMIT, Bench, LabellingPage
 from tests.annotate.interfaces.proposed import HOSTILE, Proposal, person, proposal
 from tests.annotate.interfaces.regions import ticked, written

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from annotate.answers import ReviewAnswer, UnclearAnswer
-from annotate.interfaces.image_pages import DuplicateCheck
-from db.store import Store
-from schemas.recos import DuplicateQuestion
+from loupe.annotate.answers import ReviewAnswer, UnclearAnswer
+from loupe.annotate.interfaces.image_pages import DuplicateCheck
+from loupe.db.store import Store
+from loupe.schemas.recos import DuplicateQuestion
 from tests.annotate.browser import SUBMIT, Bench, LabellingPage
 from tests.annotate.interfaces.proposed import a_duplicate_question
 from tests.annotate.interfaces.regions import ParsedHtml, ticked, variables

@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from annotate.answers import ReviewAnswer, UnclearAnswer
-from annotate.interfaces.strategy_pages import GroupRefinement
-from db.entities import StoredEntity
-from db.store import Store
-from schemas.proposals import CaptionGroup
+from loupe.annotate.answers import ReviewAnswer, UnclearAnswer
+from loupe.annotate.interfaces.strategy_pages import GroupRefinement
+from loupe.db.entities import StoredEntity
+from loupe.db.store import Store
+from loupe.schemas.proposals import CaptionGroup
 from tests.annotate.browser import Bench, LabellingPage
 from tests.annotate.interfaces.proposed import HOSTILE, a_group
 from tests.annotate.interfaces.regions import ParsedHtml, Regions, ticked, variables, written

@@ -8,16 +8,16 @@ from typing import NamedTuple
 
 import pytest
 
-from annotate.interfaces.text_pages import missing_attributes
-from flows.ufine3c.description_differences import find_differences
-from models.builtin.person.composer import RuleRewriter
-from models.builtin.person.parser import parse_description
-from schemas.faithfulness import Finding
-from schemas.profile import BuiltinRewriter
-from schemas.records import Granularity
-from sources.demonstration.descriptions import describe
-from sources.demonstration.figure import View, draw_pose
-from sources.demonstration.people import Chance, draw_person_attributes
+from loupe.annotate.interfaces.text_pages import missing_attributes
+from loupe.flows.ufine3c.description_differences import find_differences
+from loupe.models.builtin.person.composer import RuleRewriter
+from loupe.models.builtin.person.parser import parse_description
+from loupe.schemas.faithfulness import Finding
+from loupe.schemas.profile import BuiltinRewriter
+from loupe.schemas.records import Granularity
+from loupe.sources.demonstration.descriptions import describe
+from loupe.sources.demonstration.figure import View, draw_pose
+from loupe.sources.demonstration.people import Chance, draw_person_attributes
 from tests.corruption import corrupt
 from tests.person_sets import REAL, real_pairs, real_texts
 

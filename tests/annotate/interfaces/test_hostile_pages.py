@@ -14,8 +14,8 @@ from typing import Any, NamedTuple, cast
 import pytest
 from pydantic import ValidationError
 
-from annotate.answers import ReviewAnswer
-from annotate.interfaces.page import (
+from loupe.annotate.answers import ReviewAnswer
+from loupe.annotate.interfaces.page import (
     RETURNED,
     Interface,
     TaskContent,
@@ -24,14 +24,21 @@ from annotate.interfaces.page import (
     adjudication_instructions,
     values,
 )
-from annotate.interfaces.registry import INTERFACES
-from annotate.interfaces.strategy_pages import TEXTS
-from annotate.queues import Step, shipped
-from db.entities import StoredEntity, fetch
-from schemas.base import EntityRecord
-from schemas.proposals import Candidate, CaptionGroup, ChoiceTest, Confusion, Strategy, Tracklet
-from schemas.records import Caption, Image, Rewrite
-from schemas.recos import DuplicateQuestion, Selection
+from loupe.annotate.interfaces.registry import INTERFACES
+from loupe.annotate.interfaces.strategy_pages import TEXTS
+from loupe.annotate.queues import Step, shipped
+from loupe.db.entities import StoredEntity, fetch
+from loupe.schemas.base import EntityRecord
+from loupe.schemas.proposals import (
+    Candidate,
+    CaptionGroup,
+    ChoiceTest,
+    Confusion,
+    Strategy,
+    Tracklet,
+)
+from loupe.schemas.records import Caption, Image, Rewrite
+from loupe.schemas.recos import DuplicateQuestion, Selection
 from tests.annotate.browser import Bench, LabellingPage
 from tests.annotate.interfaces.proposed import Proposal, one_of_each_kind, photograph, proposal
 from tests.annotate.interfaces.regions import ParsedHtml

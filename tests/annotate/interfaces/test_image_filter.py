@@ -3,11 +3,11 @@ from pathlib import Path
 
 import pytest
 
-from annotate.answers import ReviewAnswer, UnclearAnswer
-from annotate.interfaces.image_pages import ImageFilter
-from annotate.interfaces.page import percent
-from db.store import Store
-from schemas.proposals import Candidate, EditMeasurement
+from loupe.annotate.answers import ReviewAnswer, UnclearAnswer
+from loupe.annotate.interfaces.image_pages import ImageFilter
+from loupe.annotate.interfaces.page import percent
+from loupe.db.store import Store
+from loupe.schemas.proposals import Candidate, EditMeasurement
 from tests.annotate.browser import Bench, LabellingPage
 from tests.annotate.interfaces.proposed import HOSTILE, a_candidate
 from tests.annotate.interfaces.regions import ParsedHtml, ticked, variables

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from annotate.answers import ReviewAnswer, UnclearAnswer
-from annotate.interfaces.image_pages import ImageSelection
-from annotate.interfaces.page import TaskContent
-from db.store import Store
-from schemas.retrieval_task import TASK_FORMS
-from schemas.taxonomy import RetrievalTask
+from loupe.annotate.answers import ReviewAnswer, UnclearAnswer
+from loupe.annotate.interfaces.image_pages import ImageSelection
+from loupe.annotate.interfaces.page import TaskContent
+from loupe.db.store import Store
+from loupe.schemas.retrieval_task import TASK_FORMS
+from loupe.schemas.taxonomy import RetrievalTask
 from tests.annotate.browser import SUBMIT, Bench, LabellingPage
 from tests.annotate.interfaces.proposed import HOSTILE, Proposal, a_selection
 from tests.annotate.interfaces.regions import ParsedHtml, ticked

@@ -3,9 +3,9 @@
 import xml.etree.ElementTree as ET
 from collections import Counter
 
-from annotate.interfaces.image_pages import FRAME_KEYS, OTHER_KEYS, TrackletSelection
-from annotate.interfaces.page import Interface
-from annotate.interfaces.registry import INTERFACES
+from loupe.annotate.interfaces.image_pages import FRAME_KEYS, OTHER_KEYS, TrackletSelection
+from loupe.annotate.interfaces.page import Interface
+from loupe.annotate.interfaces.registry import INTERFACES
 
 # Single keys with a function in Label Studio 1.23 if there are images but no drawing tools:
 # unselect, pan, move, focus, leave, delete, step through images and tasks, zoom to a size.

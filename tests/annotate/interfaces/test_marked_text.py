@@ -1,14 +1,14 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from annotate.interfaces.page import (
+from loupe.annotate.interfaces.page import (
     Mark,
     changed_words,
     marked_captions,
     marked_text,
     page_html,
 )
-from schemas.faithfulness import Finding
+from loupe.schemas.faithfulness import Finding
 from tests.annotate.interfaces.regions import ParsedHtml
 
 TEXTS = st.text(st.characters(exclude_characters="\r\x00", exclude_categories=["Cs"]), max_size=60)

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from annotate.answers import ReviewAnswer, UnclearAnswer
-from annotate.interfaces.page import TaskContent
-from annotate.interfaces.text_pages import RewriteRevision
-from db.entities import StoredEntity, fetch, new_entity
-from schemas.errors import IntegrityError
-from schemas.provenance import Role
-from schemas.quality import CaptionCheck
-from schemas.records import Rewrite
+from loupe.annotate.answers import ReviewAnswer, UnclearAnswer
+from loupe.annotate.interfaces.page import TaskContent
+from loupe.annotate.interfaces.text_pages import RewriteRevision
+from loupe.db.entities import StoredEntity, fetch, new_entity
+from loupe.schemas.errors import IntegrityError
+from loupe.schemas.provenance import Role
+from loupe.schemas.quality import CaptionCheck
+from loupe.schemas.records import Rewrite
 from tests.annotate.answering import accepting, editing, rejecting
 from tests.annotate.browser import SUBMIT, Bench, LabellingPage
 from tests.annotate.interfaces.proposed import HOSTILE, person, proposal

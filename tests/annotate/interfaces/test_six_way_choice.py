@@ -8,13 +8,13 @@ from typing import get_args
 import pytest
 from pydantic import ValidationError
 
-from annotate.answers import ReviewAnswer, UnclearAnswer
-from annotate.audits import Direction
-from annotate.interfaces.page import TaskContent
-from annotate.interfaces.text_pages import SixWayChoice, option_order
-from db.store import Store
-from schemas.base import digest_of
-from schemas.proposals import OPTIONS, ChoiceTest
+from loupe.annotate.answers import ReviewAnswer, UnclearAnswer
+from loupe.annotate.audits import Direction
+from loupe.annotate.interfaces.page import TaskContent
+from loupe.annotate.interfaces.text_pages import SixWayChoice, option_order
+from loupe.db.store import Store
+from loupe.schemas.base import digest_of
+from loupe.schemas.proposals import OPTIONS, ChoiceTest
 from tests.annotate.browser import SUBMIT, Bench, LabellingPage
 from tests.annotate.interfaces.proposed import HOSTILE, Proposal, person, proposal
 from tests.annotate.interfaces.regions import Regions, ticked

@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
-from annotate.answers import ReviewAnswer, UnclearAnswer
-from annotate.backend import parse_config
-from annotate.interfaces.strategy_pages import TEXTS, StrategyCheck
-from db.store import Store
-from schemas.proposals import Strategy
-from schemas.taxonomy import DifferenceType
+from loupe.annotate.answers import ReviewAnswer, UnclearAnswer
+from loupe.annotate.backend import parse_config
+from loupe.annotate.interfaces.strategy_pages import TEXTS, StrategyCheck
+from loupe.db.store import Store
+from loupe.schemas.proposals import Strategy
+from loupe.schemas.taxonomy import DifferenceType
 from tests.annotate.browser import Bench, LabellingPage
 from tests.annotate.interfaces.proposed import HOSTILE, a_strategy
 from tests.annotate.interfaces.regions import ParsedHtml, Regions, ticked, variables, written

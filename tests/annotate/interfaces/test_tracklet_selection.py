@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from annotate.answers import ReviewAnswer, UnclearAnswer
-from annotate.interfaces.image_pages import FRAME_KEYS, TrackletSelection
-from db.store import Store
-from schemas.proposals import Tracklet
+from loupe.annotate.answers import ReviewAnswer, UnclearAnswer
+from loupe.annotate.interfaces.image_pages import FRAME_KEYS, TrackletSelection
+from loupe.db.store import Store
+from loupe.schemas.proposals import Tracklet
 from tests.annotate.browser import Bench, LabellingPage
 from tests.annotate.interfaces.proposed import a_tracklet
 from tests.annotate.interfaces.regions import ParsedHtml, ticked, variables

@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flows.ufine3c.faithfulness import check_faithfulness
-from schemas.faithfulness import FaithfulnessReport, RewritePair
-from schemas.profile import FaithfulnessSettings
-from schemas.records import Rejection
+from loupe.flows.ufine3c.faithfulness import check_faithfulness
+from loupe.schemas.faithfulness import FaithfulnessReport, RewritePair
+from loupe.schemas.profile import FaithfulnessSettings
+from loupe.schemas.records import Rejection
 from tests.corruption import corrupt, corrupt_details
 from tests.person_sets import (
     REAL,

@@ -1,8 +1,8 @@
 """Parsing the description of a person from an answer."""
 
-from flows.ufine6926.describing import read_description
-from schemas.chat import ChatAnswer
-from schemas.records import Rejection
+from loupe.flows.ufine6926.describing import read_description
+from loupe.schemas.chat import ChatAnswer
+from loupe.schemas.records import Rejection
 
 
 def answered(text: str) -> ChatAnswer:

@@ -3,15 +3,15 @@
 import numpy as np
 import pytest
 
-from flows.ufine6926.crops import TrackOrigin
-from flows.ufine6926.tracking import PeopleFollower
-from models.builtin.pedestrians.detector import BuiltinPedestrianDetector
-from models.tracking.association import PersonTracker, as_bytes
-from models.tracking.detector import Frame
-from schemas.base import sha256_of
-from schemas.errors import IntegrityError
-from schemas.tracking import AssociationSettings, BuiltinDetector
-from schemas.video import Track
+from loupe.flows.ufine6926.crops import TrackOrigin
+from loupe.flows.ufine6926.tracking import PeopleFollower
+from loupe.models.builtin.pedestrians.detector import BuiltinPedestrianDetector
+from loupe.models.tracking.association import PersonTracker, as_bytes
+from loupe.models.tracking.detector import Frame
+from loupe.schemas.base import sha256_of
+from loupe.schemas.errors import IntegrityError
+from loupe.schemas.tracking import AssociationSettings, BuiltinDetector
+from loupe.schemas.video import Track
 from tests.models.builtin.pedestrians.street import Walker, frame_of
 
 ORIGIN = TrackOrigin("street", "street/one.mp4", "0" * 64, "tracker@1")

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import settings as limited
 from hypothesis import strategies as st
 
-from flows.engine.sampling import SampleSettings, sample_identities
+from loupe.flows.engine.sampling import SampleSettings, sample_identities
 
 names = st.text("abcdef0123", min_size=1, max_size=4)
 sources = st.dictionaries(names, st.lists(names, min_size=1, max_size=6, unique=True), max_size=12)

@@ -15,18 +15,23 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from flows.ccd.refining import RefinedCaptions, read_refinement, request_refinement, resized_images
-from flows.ccd.refining import request_repair as repair_captions
-from flows.ccd.strategies import FIELDS, StrategiesRead, read_strategies, request_strategies
-from flows.ccd.strategies import request_repair as repair_strategies
-from models.chat import chat_messages
-from models.openai_chat import OpenAIChatModel
-from prompts.loader import load_prompt
-from schemas.chat import ChatAnswer, ChatImage, ChatOutcome, ChatRequest
-from schemas.profile import ImageArea, OpenAIChat, Sampling
-from schemas.records import Rejection
-from schemas.requests import MOST_CHARACTERS, RefinementBrief, StrategyBrief
-from schemas.taxonomy import DifferenceType
+from loupe.flows.ccd.refining import (
+    RefinedCaptions,
+    read_refinement,
+    request_refinement,
+    resized_images,
+)
+from loupe.flows.ccd.refining import request_repair as repair_captions
+from loupe.flows.ccd.strategies import FIELDS, StrategiesRead, read_strategies, request_strategies
+from loupe.flows.ccd.strategies import request_repair as repair_strategies
+from loupe.models.chat import chat_messages
+from loupe.models.openai_chat import OpenAIChatModel
+from loupe.prompts.loader import load_prompt
+from loupe.schemas.chat import ChatAnswer, ChatImage, ChatOutcome, ChatRequest
+from loupe.schemas.profile import ImageArea, OpenAIChat, Sampling
+from loupe.schemas.records import Rejection
+from loupe.schemas.requests import MOST_CHARACTERS, RefinementBrief, StrategyBrief
+from loupe.schemas.taxonomy import DifferenceType
 from tests.servers.vllm_server import VllmServer
 
 STRATEGY_BRIEF = StrategyBrief(count=1, caption="A red car stands on a street.")

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from flows.recos.sign_pairs import read_sign_pairs, request_sign_pairs
-from prompts.loader import load_prompt
-from schemas.chat import ChatAnswer
-from schemas.records import Rejection
-from schemas.requests import SignCategory, SignPair, SignPairsBrief
+from loupe.flows.recos.sign_pairs import read_sign_pairs, request_sign_pairs
+from loupe.prompts.loader import load_prompt
+from loupe.schemas.chat import ChatAnswer
+from loupe.schemas.records import Rejection
+from loupe.schemas.requests import SignCategory, SignPair, SignPairsBrief
 
 EXIT = SignPair(category=SignCategory.DOOR, chinese="出口", english="Exit")
 GOOD = {"kind": "notice", "chinese": "请上二楼", "english": "Please go upstairs"}

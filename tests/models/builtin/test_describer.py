@@ -7,16 +7,16 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from models.builtin.describer import COLOURS, NAMES, lab_of, nearest_names, read_crop
-from models.builtin.person.lexicon import load_lexicon
-from models.builtin.person.parser import parse_description
-from models.chat import ChatModel
-from models.registry import build_chat_model
-from schemas.chat import ChatAnswer, ChatFailure, ChatImage, ChatRequest
-from schemas.faithfulness import Attribute
-from schemas.profile import BuiltinDescriber
-from sources.demonstration import DemonstrationWorld, load_truth, write_people_world
-from sources.demonstration.people import Person
+from loupe.models.builtin.describer import COLOURS, NAMES, lab_of, nearest_names, read_crop
+from loupe.models.builtin.person.lexicon import load_lexicon
+from loupe.models.builtin.person.parser import parse_description
+from loupe.models.chat import ChatModel
+from loupe.models.registry import build_chat_model
+from loupe.schemas.chat import ChatAnswer, ChatFailure, ChatImage, ChatRequest
+from loupe.schemas.faithfulness import Attribute
+from loupe.schemas.profile import BuiltinDescriber
+from loupe.sources.demonstration import DemonstrationWorld, load_truth, write_people_world
+from loupe.sources.demonstration.people import Person
 
 LEAST_RIGHT = 0.85
 

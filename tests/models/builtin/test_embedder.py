@@ -8,9 +8,9 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw
 
-from models.builtin.embedder import ColourLexiconEmbedder
-from schemas.embedding import BuiltinEmbedder
-from sources.demonstration import load_truth, write_people_world
+from loupe.models.builtin.embedder import ColourLexiconEmbedder
+from loupe.schemas.embedding import BuiltinEmbedder
+from loupe.sources.demonstration import load_truth, write_people_world
 
 EMBEDDER = ColourLexiconEmbedder(BuiltinEmbedder())
 SOURCE = "icfg-pedes-demo"

@@ -1,10 +1,10 @@
 import re
 from typing import Literal
 
-from flows.ufine3c.faithfulness import check_faithfulness
-from models.builtin.person.composer import RuleRewriter
-from schemas.faithfulness import FaithfulnessReport, RewritePair
-from schemas.profile import BuiltinRewriter, FaithfulnessSettings
+from loupe.flows.ufine3c.faithfulness import check_faithfulness
+from loupe.models.builtin.person.composer import RuleRewriter
+from loupe.schemas.faithfulness import FaithfulnessReport, RewritePair
+from loupe.schemas.profile import BuiltinRewriter, FaithfulnessSettings
 from tests.person_sets import REAL, own_texts, real_texts
 
 Style = Literal["plain", "flowing", "brief"]

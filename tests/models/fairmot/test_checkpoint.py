@@ -9,8 +9,8 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from models.fairmot.network import load_network
-from schemas.errors import ModelError
+from loupe.models.fairmot.network import load_network
+from loupe.schemas.errors import ModelError
 from tests.models.fairmot.reference import checkpoint, hollow_weights
 
 

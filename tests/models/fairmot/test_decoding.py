@@ -3,7 +3,7 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
-from models.fairmot.network import Candidates, HeadMaps, decode, select_people
+from loupe.models.fairmot.network import Candidates, HeadMaps, decode, select_people
 from tests.models.fairmot.reference import arrays
 
 

@@ -7,12 +7,12 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from models.fairmot.detector import FairMOTPersonDetector, Size, letterbox, network_input
-from models.fairmot.network import load_network
-from models.registry import build_detector
-from models.tracking.detector import Detections, Frame, PersonDetector
-from schemas.errors import ModelError
-from schemas.tracking import FairMOTDetector
+from loupe.models.fairmot.detector import FairMOTPersonDetector, Size, letterbox, network_input
+from loupe.models.fairmot.network import load_network
+from loupe.models.registry import build_detector
+from loupe.models.tracking.detector import Detections, Frame, PersonDetector
+from loupe.schemas.errors import ModelError
+from loupe.schemas.tracking import FairMOTDetector
 from tests.models.fairmot.reference import checkpoint, filled_weights
 
 

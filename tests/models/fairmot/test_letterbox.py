@@ -3,7 +3,7 @@ import json
 import numpy as np
 import pytest
 
-from models.fairmot.detector import (
+from loupe.models.fairmot.detector import (
     Size,
     boxes_in_frame,
     letterbox,

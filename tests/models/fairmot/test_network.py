@@ -3,7 +3,7 @@ from typing import TypeVar
 import numpy as np
 import torch
 
-from models.fairmot.network import UNUSED, FairMOTNetwork
+from loupe.models.fairmot.network import UNUSED, FairMOTNetwork
 from tests.models.fairmot.reference import arrays, filled_weights, shapes
 
 T = TypeVar("T")

@@ -2,9 +2,9 @@
 
 import pytest
 
-from models.profiles.loader import load_profile, profile_names
-from schemas.profile import Launch, OpenAIChat, Profile
-from services.environments import lock_file
+from loupe.models.profiles.loader import load_profile, profile_names
+from loupe.schemas.profile import Launch, OpenAIChat, Profile
+from loupe.services.environments import lock_file
 from tests.servers.child_model import ChildModel
 from tests.servers.vllm_flags import unknown_architectures
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
-from models.profiles.loader import load_profile, profile_names
-from schemas.errors import ConfigurationError
-from schemas.profile import OpenAIChat
+from loupe.models.profiles.loader import load_profile, profile_names
+from loupe.schemas.errors import ConfigurationError
+from loupe.schemas.profile import OpenAIChat
 
 NOTHING: dict[str, str] = {}
 OWN = """

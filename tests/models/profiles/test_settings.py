@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from pydantic import SecretStr
 
-from db.store import Store, open_engine
-from models.profiles.settings import load_settings, make_home
-from schemas.errors import ConfigurationError
+from loupe.db.store import Store, open_engine
+from loupe.models.profiles.settings import load_settings, make_home
+from loupe.schemas.errors import ConfigurationError
 
 
 def test_the_default_home_is_in_the_current_folder(

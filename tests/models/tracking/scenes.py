@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from models.tracking.association import Association, TrackedPerson
-from models.tracking.detector import Detections
-from schemas.tracking import AssociationSettings
+from loupe.models.tracking.association import Association, TrackedPerson
+from loupe.models.tracking.detector import Detections
+from loupe.schemas.tracking import AssociationSettings
 
 DATA = Path(__file__).parents[2] / "data" / "tracking"
 SCENES = ("synthetic", "crowd")

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
-from models.tracking.association import cheapest_pairs
+from loupe.models.tracking.association import cheapest_pairs
 from tests.models.tracking.scenes import units
 
 costs = arrays(

@@ -9,16 +9,16 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
-from models.tracking.association import (
+from loupe.models.tracking.association import (
     Association,
     TrackedPerson,
     _remove_duplicate_tracks,
     overlaps,
     track_type,
 )
-from models.tracking.detector import Detections
-from schemas.errors import IntegrityError, ModelError, UsageError
-from schemas.tracking import AssociationSettings
+from loupe.models.tracking.detector import Detections
+from loupe.schemas.errors import IntegrityError, ModelError, UsageError
+from loupe.schemas.tracking import AssociationSettings
 from tests.models.tracking.scenes import (
     PUBLISHED,
     SCENES,

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
-from models.tracking.kalman import Motions, corrected, gate_distances, predicted, started
+from loupe.models.tracking.kalman import Motions, corrected, gate_distances, predicted, started
 from tests.models.tracking.scenes import units
 
 

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from models.tracking.association import PersonTracker, TrackedFrame
-from models.tracking.detector import Detections, Frame
-from schemas.chat import ModelRef
-from schemas.errors import IntegrityError
-from schemas.tracking import AssociationSettings
+from loupe.models.tracking.association import PersonTracker, TrackedFrame
+from loupe.models.tracking.detector import Detections, Frame
+from loupe.schemas.chat import ModelRef
+from loupe.schemas.errors import IntegrityError
+from loupe.schemas.tracking import AssociationSettings
 
 SETTINGS = AssociationSettings()
 

@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from release.export import export_release
-from release.export.formats import FORMATS
+from loupe.release.export import export_release
+from loupe.release.export.formats import FORMATS
 from tests.release.export.kinds import KINDS, released
 
 Releases = dict[str, Path]

@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow.parquet as pq
 from PIL import Image as Picture
 
-from release.build import BuiltRelease, build_release
-from schemas.taxonomy import Tier
+from loupe.release.build import BuiltRelease, build_release
+from loupe.schemas.taxonomy import Tier
 from tests.release import ccd_world, recos_world, street_world
 from tests.release.worlds import QWEN, SOURCES, Composer, small_world, store_world
 

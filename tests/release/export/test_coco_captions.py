@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from schemas.licences import spdx_page
-from sources.importer import importer_for, read_source
-from sources.records import SourceRow
+from loupe.schemas.licences import spdx_page
+from loupe.sources.importer import importer_for, read_source
+from loupe.sources.records import SourceRow
 from tests.release.export.conftest import Releases
 from tests.release.export.kinds import truth
 

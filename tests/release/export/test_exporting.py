@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from release.export import export_release
-from release.export.formats import FORMATS, format_called
-from release.manifest import read_manifest
-from release.verify import verify_release
-from schemas.errors import IntegrityError, UsageError
+from loupe.release.export import export_release
+from loupe.release.export.formats import FORMATS, format_called
+from loupe.release.manifest import read_manifest
+from loupe.release.verify import verify_release
+from loupe.schemas.errors import IntegrityError, UsageError
 from tests.release.export.conftest import Releases
 from tests.release.export.kinds import content_of, truth
 

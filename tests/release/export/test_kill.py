@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from release.export import export_release
-from release.export.formats import FORMATS
+from loupe.release.export import export_release
+from loupe.release.export.formats import FORMATS
 from tests.release.export.conftest import Releases
 from tests.release.export.kinds import content_of
 from tests.servers.processes import FORKED

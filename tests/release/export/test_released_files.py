@@ -14,8 +14,8 @@ import pyarrow.dataset
 import pytest
 from PIL import Image
 
-from sources.importer import importer_for, read_source
-from sources.records import SourceRow
+from loupe.sources.importer import importer_for, read_source
+from loupe.sources.records import SourceRow
 from tests.release.export.conftest import Releases
 from tests.release.export.kinds import truth, without_image
 

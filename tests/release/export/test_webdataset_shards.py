@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from release.export import export_release
-from release.export.formats import format_called
+from loupe.release.export import export_release
+from loupe.release.export.formats import format_called
 from tests.release.export.conftest import Releases
 from tests.release.export.kinds import truth, without_image
 

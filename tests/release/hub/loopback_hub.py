@@ -19,7 +19,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from services.process import LOOPBACK, free_port
+from loupe.services.process import LOOPBACK, free_port
 
 TOKEN = "a-token-that-may-write"
 _NONE = "0" * 40

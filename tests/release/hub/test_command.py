@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from flows.cli.release import app
-from release.build import build_release
-from release.notices import mark_release
-from schemas.errors import UsageError
+from loupe.flows.cli.release import app
+from loupe.release.build import build_release
+from loupe.release.notices import mark_release
+from loupe.schemas.errors import UsageError
 from tests.release.notice_samples import notice_of
 from tests.release.worlds import DATASET, World
 

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from huggingface_hub import HfApi, snapshot_download
 
-from release.build import BuiltRelease, build_release
-from release.hub import Uploaded, planned_upload, upload_release
-from release.manifest import read_manifest
-from release.verify import verify_release
-from schemas.errors import ConfigurationError, IntegrityError, ServiceError, UsageError
+from loupe.release.build import BuiltRelease, build_release
+from loupe.release.hub import Uploaded, planned_upload, upload_release
+from loupe.release.manifest import read_manifest
+from loupe.release.verify import verify_release
+from loupe.schemas.errors import ConfigurationError, IntegrityError, ServiceError, UsageError
 from tests.release.hub.loopback_hub import TOKEN, LoopbackHub, Repository, running_hub
 from tests.release.worlds import DATASET, World
 from tests.servers.processes import FORKED

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from db.entities import new_entity
-from release.build import build_release
-from schemas.records import Granularity
+from loupe.db.entities import new_entity
+from loupe.release.build import build_release
+from loupe.schemas.records import Granularity
 from tests.release.worlds import Composer, source, store_world
 
 TEXTS = (

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from release.build import build_release
-from release.changes import PlacedText, RowDifference, RowPlace, TextChange
-from release.manifest import read_manifest
-from release.report.differences import shown_difference, word_spans
-from release.report.page import write_page
-from release.report.writing import write_report
-from schemas.errors import UsageError
+from loupe.release.build import build_release
+from loupe.release.changes import PlacedText, RowDifference, RowPlace, TextChange
+from loupe.release.manifest import read_manifest
+from loupe.release.report.differences import shown_difference, word_spans
+from loupe.release.report.page import write_page
+from loupe.release.report.writing import write_report
+from loupe.schemas.errors import UsageError
 from tests.release.notice_samples import notice_of
 from tests.release.worlds import SOURCES, Composer, small_world, store_world
 

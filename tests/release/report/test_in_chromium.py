@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from release.facts import texts_sentence, whole_sentence
-from release.report.writing import write_report
+from loupe.release.facts import texts_sentence, whole_sentence
+from loupe.release.report.writing import write_report
 from tests.release import ccd_world
 from tests.release.export.kinds import released
 from tests.release.kinds import ABOUT, built
@@ -106,7 +106,7 @@ def ccd(tmp_path_factory: pytest.TempPathFactory) -> Reported:
     anchor = made.groups[0].anchor
     ccd_world.drafted(made.world, anchor, ccd_world.COCO, "一辆红色的公交车", 0, language="zh")
     world = store_world(home / "world", made.world.contents())
-    from release.build import build_release
+    from loupe.release.build import build_release
 
     built = build_release(world.store, world.blobs, "coco-ccd", "1.0.0", home / "release")
     world.store.close()

@@ -5,7 +5,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from release.report.scripts import ScriptWriter, script_json, script_text
+from loupe.release.report.scripts import ScriptWriter, script_json, script_text
 from tests.release.report.reading import scripts
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]))

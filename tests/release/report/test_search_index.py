@@ -5,7 +5,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from release.report.scripts import ScriptWriter, SearchIndex, search_words, sort_key
+from loupe.release.report.scripts import ScriptWriter, SearchIndex, search_words, sort_key
 from tests.release.report.reading import scripts
 
 WORDS = st.text("ab\u00e9\u4e00\U00020000\uff21", min_size=1, max_size=4)

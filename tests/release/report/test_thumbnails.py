@@ -4,7 +4,7 @@ from pathlib import Path
 
 from PIL import Image
 
-from release.report.charts import PictureFolder, picture_path, smaller
+from loupe.release.report.charts import PictureFolder, picture_path, smaller
 
 
 def encoded(size: tuple[int, int], mode: str = "RGB", kind: str = "PNG", **how: object) -> bytes:

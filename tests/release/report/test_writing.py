@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from release.lineage.reading import open_lineage
-from release.notices_files import notice_text
-from release.report.scripts import in_order, search_words
-from release.report.writing import DETAIL_ROWS, write_report
-from schemas.errors import IntegrityError, UsageError
-from schemas.withdrawal import NoticeList, WithdrawalNotice, WithdrawnRow
+from loupe.release.lineage.reading import open_lineage
+from loupe.release.notices_files import notice_text
+from loupe.release.report.scripts import in_order, search_words
+from loupe.release.report.writing import DETAIL_ROWS, write_report
+from loupe.schemas.errors import IntegrityError, UsageError
+from loupe.schemas.withdrawal import NoticeList, WithdrawalNotice, WithdrawnRow
 from tests.release.export.kinds import KINDS, content_of, released
 from tests.release.report.hostile import TEXTS, hostile_release
 from tests.release.report.reading import columns_of_facet, rows_of, script, scripts, texts_of
@@ -195,7 +195,7 @@ def test_hostile_texts_are_written_verbatim_and_escaped(hostile: Path) -> None:
 
 def test_rows_are_streamed(tmp_path: Path) -> None:
     """The images of the release are much larger than the memory that writing needs."""
-    from release.build import build_release
+    from loupe.release.build import build_release
     from tests.release.worlds import SOURCES, Composer, picture, store_world
 
     world = Composer()

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from schemas.cfam import CfamBackbone, CfamDecoder, CfamMatcher, CfamTraining
+from loupe.schemas.cfam import CfamBackbone, CfamDecoder, CfamMatcher, CfamTraining
 
 ARCHITECTURE: dict[str, Any] = {
     "embed_dim": 32,

@@ -5,14 +5,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retrieval.cfam.training_data import (
+from loupe.retrieval.cfam.training_data import (
     TrainingImage,
     TrainingPair,
     digest_of_images,
     hold_out_identities,
     training_pairs,
 )
-from schemas.errors import UsageError
+from loupe.schemas.errors import UsageError
 
 
 def images(identities: int, each: int = 2) -> list[TrainingImage]:

@@ -6,15 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retrieval.discriminability import (
+from loupe.retrieval.discriminability import (
     AcceptedInterval,
     check_not_degenerate,
     dis_histogram,
     is_degenerate,
     share_passing,
 )
-from schemas.errors import DegenerateCriterionError
-from schemas.recos import CaptionVerdict, DiscriminabilitySettings
+from loupe.schemas.errors import DegenerateCriterionError
+from loupe.schemas.recos import CaptionVerdict, DiscriminabilitySettings
 
 PASS, OVER, UNDER = CaptionVerdict
 SETTINGS = DiscriminabilitySettings(k=10, eta=0.8)

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from retrieval.discriminability import calibrated_temperature, discriminability
-from schemas.errors import UsageError
+from loupe.retrieval.discriminability import calibrated_temperature, discriminability
+from loupe.schemas.errors import UsageError
 from tests.retrieval.discriminability.literal import dis
 
 similarities = arrays(

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from retrieval.discriminability import CaptionValidator, score_captions
-from schemas.errors import FormatError, UsageError
-from schemas.recos import CaptionVerdict, DiscriminabilitySettings
+from loupe.retrieval.discriminability import CaptionValidator, score_captions
+from loupe.schemas.errors import FormatError, UsageError
+from loupe.schemas.recos import CaptionVerdict, DiscriminabilitySettings
 from tests.retrieval.discriminability.literal import dis_of, world
 
 IMAGES = np.eye(6) + 0.1

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.similarity import AlikePair, ImageFingerprint, NearDuplicateSettings, Sameness
+from loupe.schemas.similarity import AlikePair, ImageFingerprint, NearDuplicateSettings, Sameness
 
 Vectors = NDArray[np.float64] | None
 

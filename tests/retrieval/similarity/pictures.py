@@ -7,8 +7,8 @@ from functools import cache
 import numpy as np
 from PIL import Image
 
-from sources.demonstration.people import Chance
-from sources.demonstration.writing import draw_scene, finish
+from loupe.sources.demonstration.people import Chance
+from loupe.sources.demonstration.writing import draw_scene, finish
 
 SIZE = (320, 240)
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from retrieval.similarity import distances as module
-from retrieval.similarity.distances import LEAST_RECALL, close_rows, single_precision
+from loupe.retrieval.similarity import distances as module
+from loupe.retrieval.similarity.distances import LEAST_RECALL, close_rows, single_precision
 
 DISTANCE = 0.02
 

@@ -4,8 +4,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retrieval.similarity.near_duplicates import NearDuplicates, find_near_duplicates
-from schemas.similarity import ImageFingerprint, NearDuplicateSettings
+from loupe.retrieval.similarity.near_duplicates import NearDuplicates, find_near_duplicates
+from loupe.schemas.similarity import ImageFingerprint, NearDuplicateSettings
 from tests.retrieval.similarity.literal import drawn_world, literal_kept, literal_pairs
 from tests.retrieval.similarity.pictures import VARIANTS, encoded, street
 from tests.retrieval.similarity.test_pairs import fingerprints

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from retrieval.similarity import distances
-from retrieval.similarity.distances import (
+from loupe.retrieval.similarity import distances
+from loupe.retrieval.similarity.distances import (
     ComparedImage,
     EmbeddingMeasure,
     HashMeasure,
@@ -19,7 +19,7 @@ from retrieval.similarity.distances import (
     nearest_pairs,
     perceptual_hash,
 )
-from schemas.similarity import LeakLimits
+from loupe.schemas.similarity import LeakLimits
 from tests.requirements import unavailable
 
 PHOTOGRAPHS = Path(__file__).parents[4] / "shared" / "data" / "near_duplicates"

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from retrieval.similarity import spectrum as small_picture
-from retrieval.similarity.near_duplicates import fingerprint
-from schemas.base import sha256_of
-from schemas.records import Rejection
-from schemas.similarity import ImageFingerprint
+from loupe.retrieval.similarity import spectrum as small_picture
+from loupe.retrieval.similarity.near_duplicates import fingerprint
+from loupe.schemas.base import sha256_of
+from loupe.schemas.records import Rejection
+from loupe.schemas.similarity import ImageFingerprint
 from tests.retrieval.similarity.pictures import SIZE, encoded, street
 
 

@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retrieval.similarity.near_duplicates import GrowingCollection
-from schemas.similarity import ImageFingerprint, NearDuplicateSettings, Sameness
+from loupe.retrieval.similarity.near_duplicates import GrowingCollection
+from loupe.schemas.similarity import ImageFingerprint, NearDuplicateSettings, Sameness
 from tests.retrieval.similarity.literal import drawn_world, literal_pairs
 
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retrieval.similarity import hamming
-from retrieval.similarity.hamming import Hashes, close_pairs, close_pairs_between
+from loupe.retrieval.similarity import hamming
+from loupe.retrieval.similarity.hamming import Hashes, close_pairs, close_pairs_between
 
 clustered = st.integers(0, 3).flatmap(
     lambda centre: st.sets(st.integers(0, 63), max_size=9).map(

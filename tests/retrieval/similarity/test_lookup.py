@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retrieval.similarity.near_duplicates import AlikeImages
+from loupe.retrieval.similarity.near_duplicates import AlikeImages
 from tests.retrieval.similarity.literal import drawn_world, literal_near_duplicates
 
 

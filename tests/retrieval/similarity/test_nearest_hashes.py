@@ -5,8 +5,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from retrieval.similarity import hamming as module
-from retrieval.similarity.hamming import nearest_hashes
+from loupe.retrieval.similarity import hamming as module
+from loupe.retrieval.similarity.hamming import nearest_hashes
 
 near_zero = st.lists(st.integers(0, 63), max_size=14).map(lambda ones: sum({1 << i for i in ones}))
 hashes = st.lists(st.integers(0, 2**64 - 1) | near_zero, max_size=20)

@@ -7,15 +7,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from retrieval.embeddings import unit_rows
-from retrieval.similarity.products import (
+from loupe.retrieval.embeddings import unit_rows
+from loupe.retrieval.similarity.products import (
     Tiling,
     nearest_rows,
     nearest_units,
     pair_similarities,
     rounding_bound,
 )
-from schemas.errors import FormatError
+from loupe.schemas.errors import FormatError
 from tests.retrieval.literal import similarity, tied_rows
 
 

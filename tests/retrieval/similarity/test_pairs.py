@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from retrieval.similarity import near_duplicates as module
-from retrieval.similarity.near_duplicates import fingerprint, near_duplicate_pairs
-from schemas.records import Rejection
-from schemas.similarity import ImageFingerprint, NearDuplicateSettings, Sameness
+from loupe.retrieval.similarity import near_duplicates as module
+from loupe.retrieval.similarity.near_duplicates import fingerprint, near_duplicate_pairs
+from loupe.schemas.records import Rejection
+from loupe.schemas.similarity import ImageFingerprint, NearDuplicateSettings, Sameness
 from tests.requirements import unavailable
 from tests.retrieval.similarity.pictures import VARIANTS, encoded, street
 

@@ -6,7 +6,12 @@ from hypothesis import given
 from hypothesis.extra.numpy import arrays
 from PIL import Image
 
-from retrieval.similarity.spectrum import SIDE_PX, look_of, mirrored_spectra, spectrum_distances
+from loupe.retrieval.similarity.spectrum import (
+    SIDE_PX,
+    look_of,
+    mirrored_spectra,
+    spectrum_distances,
+)
 
 pictures = arrays(np.uint8, (SIDE_PX, SIDE_PX)).map(lambda grey: grey.astype(np.float64))
 random = np.random.default_rng(0)

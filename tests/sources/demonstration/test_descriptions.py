@@ -6,10 +6,10 @@ from statistics import mean
 
 import pytest
 
-from schemas.records import Granularity
-from sources.demonstration.descriptions import describe
-from sources.demonstration.figure import Pose, View, draw_pose
-from sources.demonstration.people import CLOTH, HAIR, Chance, Person, draw_person_attributes
+from loupe.schemas.records import Granularity
+from loupe.sources.demonstration.descriptions import describe
+from loupe.sources.demonstration.figure import Pose, View, draw_pose
+from loupe.sources.demonstration.people import CLOTH, HAIR, Chance, Person, draw_person_attributes
 
 _SYNONYMS = {
     "trousers": "pants",

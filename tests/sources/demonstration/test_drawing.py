@@ -5,8 +5,8 @@ import itertools
 import numpy as np
 from PIL import Image
 
-from sources.demonstration.figure import STATURE_METRES, Action, Pose, draw_figure
-from sources.demonstration.people import (
+from loupe.sources.demonstration.figure import STATURE_METRES, Action, Pose, draw_figure
+from loupe.sources.demonstration.people import (
     CLOTH,
     Carried,
     Chance,

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.builtin.stills.scene import HEIGHT_PX, STRIP_BOX, WIDTH_PX, apart
-from models.builtin.stills.text import content_of
-from schemas.taxonomy import RetrievalTask
-from sources.demonstration.people import Chance
-from sources.demonstration.stills import (
+from loupe.models.builtin.stills.scene import HEIGHT_PX, STRIP_BOX, WIDTH_PX, apart
+from loupe.models.builtin.stills.text import content_of
+from loupe.schemas.taxonomy import RetrievalTask
+from loupe.sources.demonstration.people import Chance
+from loupe.sources.demonstration.stills import (
     TASKS,
     StillTruth,
     compose,
@@ -20,8 +20,8 @@ from sources.demonstration.stills import (
     load_stills_truth,
     write_stills_world,
 )
-from sources.importer import importer_for
-from sources.records import SourceRow
+from loupe.sources.importer import importer_for
+from loupe.sources.records import SourceRow
 
 COUNT, PAIRS = 48, 6
 

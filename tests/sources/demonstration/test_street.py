@@ -8,16 +8,16 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from sources.demonstration.figure import View
-from sources.demonstration.people import Chance, draw_person_attributes
-from sources.demonstration.street import (
+from loupe.sources.demonstration.figure import View
+from loupe.sources.demonstration.people import Chance, draw_person_attributes
+from loupe.sources.demonstration.street import (
     RenderedFrame,
     TrueVideo,
     load_street_truth,
     render_street,
     write_street_world,
 )
-from sources.demonstration.street_script import (
+from loupe.sources.demonstration.street_script import (
     Camera,
     FaultKind,
     Script,

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from sources.demonstration import DemonstrationWorld, load_truth, write_people_world
+from loupe.sources.demonstration import DemonstrationWorld, load_truth, write_people_world
 
 
 def _small_world(folder: Path) -> DemonstrationWorld:

@@ -8,9 +8,9 @@ from fractions import Fraction
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sources.demonstration.people import Chance
-from sources.rendered.calculations import Figure, decimal_text, draw_calculation, draw_figure
-from sources.rendered.pen import Written
+from loupe.sources.demonstration.people import Chance
+from loupe.sources.rendered.calculations import Figure, decimal_text, draw_calculation, draw_figure
+from loupe.sources.rendered.pen import Written
 
 _SIGNS = {
     ast.Add: operator.add,

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from schemas.errors import FormatError, UsageError
-from schemas.records import Rejection
-from schemas.taxonomy import RetrievalTask
-from sources.rendered import TRUTHS_FILE, read_rendered_collection, write_rendered_collection
-from sources.rendered.collection import BY_HAND, CollectionEntry
+from loupe.schemas.errors import FormatError, UsageError
+from loupe.schemas.records import Rejection
+from loupe.schemas.taxonomy import RetrievalTask
+from loupe.sources.rendered import TRUTHS_FILE, read_rendered_collection, write_rendered_collection
+from loupe.sources.rendered.collection import BY_HAND, CollectionEntry
 
 _TASK = RetrievalTask.TRANSLATION
 

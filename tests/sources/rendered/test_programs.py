@@ -5,8 +5,8 @@ import subprocess
 
 import pytest
 
-from sources.demonstration.people import Chance
-from sources.rendered.code import FAMILIES, draw_program, fill_family
+from loupe.sources.demonstration.people import Chance
+from loupe.sources.rendered.code import FAMILIES, draw_program, fill_family
 
 _RUN = {
     "python": ("python3", "-I", "-c"),

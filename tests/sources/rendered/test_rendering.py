@@ -7,19 +7,19 @@ from pathlib import Path
 import pytest
 from PIL import Image, ImageStat
 
-from models.weights import installed_folder
-from schemas.base import sha256_of
-from schemas.errors import ConfigurationError, UsageError
-from schemas.requests import SignCategory, SignPair
-from schemas.retrieval_task import RENDERED_TASKS
-from schemas.taxonomy import RetrievalTask
-from sources.demonstration.people import Chance
-from sources.rendered import FontShelf, RenderOptions, task_refusal
-from sources.rendered.calculations import draw_calculation_task
-from sources.rendered.charts import draw_chart, draw_flowchart
-from sources.rendered.collection import render_tasks
-from sources.rendered.pen import SURFACES, Pen, paint_surface
-from sources.rendered.signs import BETWEEN, draw_translation_task, shipped_pairs
+from loupe.models.weights import installed_folder
+from loupe.schemas.base import sha256_of
+from loupe.schemas.errors import ConfigurationError, UsageError
+from loupe.schemas.requests import SignCategory, SignPair
+from loupe.schemas.retrieval_task import RENDERED_TASKS
+from loupe.schemas.taxonomy import RetrievalTask
+from loupe.sources.demonstration.people import Chance
+from loupe.sources.rendered import FontShelf, RenderOptions, task_refusal
+from loupe.sources.rendered.calculations import draw_calculation_task
+from loupe.sources.rendered.charts import draw_chart, draw_flowchart
+from loupe.sources.rendered.collection import render_tasks
+from loupe.sources.rendered.pen import SURFACES, Pen, paint_surface
+from loupe.sources.rendered.signs import BETWEEN, draw_translation_task, shipped_pairs
 
 
 def test_fewer_images_are_a_prefix_of_more_and_all_are_valid(

@@ -4,11 +4,11 @@ import pytest
 from fontTools.ttLib import TTFont
 from pydantic import ValidationError
 
-from models.weights import installed_folder
-from schemas.errors import FormatError, UsageError
-from schemas.requests import SignCategory, SignPair
-from sources.rendered.pen import TYPEFACES
-from sources.rendered.signs import checked_pairs, shipped_pairs
+from loupe.models.weights import installed_folder
+from loupe.schemas.errors import FormatError, UsageError
+from loupe.schemas.requests import SignCategory, SignPair
+from loupe.sources.rendered.pen import TYPEFACES
+from loupe.sources.rendered.signs import checked_pairs, shipped_pairs
 
 
 def test_over_two_hundred_pairs_cover_every_category() -> None:

@@ -9,7 +9,7 @@ import av
 import numpy as np
 from av.video.stream import VideoStream
 
-from models.tracking.detector import Pixels
+from loupe.models.tracking.detector import Pixels
 
 CELL = 16
 TICKS = 1000

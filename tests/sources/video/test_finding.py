@@ -5,8 +5,8 @@ from pathlib import Path
 import fsspec
 import pytest
 
-from sources.video.finding import FoundVideo, InspectedVideo, find_videos, inspect_video
-from sources.video.reader import VideoProblem
+from loupe.sources.video.finding import FoundVideo, InspectedVideo, find_videos, inspect_video
+from loupe.sources.video.reader import VideoProblem
 from tests.sources.video.clips import write_clip
 
 

@@ -10,8 +10,8 @@ import pytest
 from fsspec.implementations.local import LocalFileSystem
 from fsspec.implementations.memory import MemoryFileSystem
 
-from sources.video.finding import FoundVideo, find_videos, inspect_video
-from sources.video.reader import VideoProblem, VideoRefusedError, reaching
+from loupe.sources.video.finding import FoundVideo, find_videos, inspect_video
+from loupe.sources.video.reader import VideoProblem, VideoRefusedError, reaching
 from tests.sources.video.clips import write_clip
 
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.tracking.detector import Frame
-from sources.video.reader import VideoLimits, VideoProblem, VideoRefusedError, open_video
+from loupe.models.tracking.detector import Frame
+from loupe.sources.video.reader import VideoLimits, VideoProblem, VideoRefusedError, open_video
 from tests.sources.video.clips import (
     is_upright,
     number_in,

@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from models.tracking.detector import Frame
-from sources.video.finding import (
+from loupe.models.tracking.detector import Frame
+from loupe.sources.video.finding import (
     FoundVideo,
     InspectedVideo,
     find_all_videos,
     find_videos,
     inspect_video,
 )
-from sources.video.reader import VideoProblem, VideoReader, open_video
+from loupe.sources.video.reader import VideoProblem, VideoReader, open_video
 from tests.sources.video.clips import number_in, pixels_of
 
 INFORMATION = "[Sequence]\nname=X\nimDir=img1\nframeRate=12\nseqLength=4\n"

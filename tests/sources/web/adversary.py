@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from ipaddress import ip_address
 from typing import Any, Self
 
-from schemas.image_search import DownloadedImage, DownloadSettings
-from schemas.records import Rejection
-from sources.web.addresses import IPAddress
-from sources.web.downloading import ImageDownloader
+from loupe.schemas.image_search import DownloadedImage, DownloadSettings
+from loupe.schemas.records import Rejection
+from loupe.sources.web.addresses import IPAddress
+from loupe.sources.web.downloading import ImageDownloader
 
 LOOPBACK = ip_address("127.0.0.1")
 SECRET = "s3cr3t"

@@ -15,8 +15,8 @@ from collections import Counter
 from contextlib import ExitStack
 from pathlib import Path
 
-from schemas.image_search import DownloadSettings
-from sources.web.downloading import ImageDownloader
+from loupe.schemas.image_search import DownloadSettings
+from loupe.sources.web.downloading import ImageDownloader
 from tests.sources.pictures import encoded
 from tests.sources.web.adversary import answer, redirect, serving
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sources.web.addresses import parsed, public_addresses
+from loupe.sources.web.addresses import parsed, public_addresses
 
 V4 = st.ip_addresses(v=4)
 ANY_32_BITS = st.integers(0, 2**32 - 1)

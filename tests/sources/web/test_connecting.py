@@ -7,9 +7,9 @@ import threading
 import pytest
 import trustme
 
-from sources.web.addresses import public_addresses
-from sources.web.downloading import ImageDownloader
-from sources.web.requests import system_lookup
+from loupe.sources.web.addresses import public_addresses
+from loupe.sources.web.downloading import ImageDownloader
+from loupe.sources.web.requests import system_lookup
 from tests.sources.pictures import encoded
 from tests.sources.web.adversary import (
     Adversary,

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image, ImageOps
 
-from schemas.image_search import DownloadSettings
-from sources.images import ImageRefusedError, decoded
-from sources.web.addresses import DownloadRefusedError
-from sources.web.downloading import Content, read_content
+from loupe.schemas.image_search import DownloadSettings
+from loupe.sources.images import ImageRefusedError, decoded
+from loupe.sources.web.addresses import DownloadRefusedError
+from loupe.sources.web.downloading import Content, read_content
 from tests.sources.carriers import archive, exif, in_front, segment
 from tests.sources.pictures import chunk, encode, encoded, png_header, quarters
 from tests.sources.test_decoding import exif_block

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from schemas.base import sha256_of
-from schemas.image_search import DownloadedImage
-from schemas.records import Rejection
-from sources.web.downloading import ImageDownloader
+from loupe.schemas.base import sha256_of
+from loupe.schemas.image_search import DownloadedImage
+from loupe.schemas.records import Rejection
+from loupe.sources.web.downloading import ImageDownloader
 from tests.sources.pictures import encoded
 from tests.sources.web.adversary import (
     Adversary,

@@ -8,8 +8,8 @@ from itertools import pairwise
 
 import pytest
 
-from schemas.records import Rejection
-from sources.web.requests import retry_after_seconds
+from loupe.schemas.records import Rejection
+from loupe.sources.web.requests import retry_after_seconds
 from tests.sources.pictures import encoded
 from tests.sources.web.adversary import (
     Adversary,

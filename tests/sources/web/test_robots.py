@@ -3,8 +3,8 @@ from itertools import pairwise
 
 import pytest
 
-from sources.web.addresses import DownloadRefusedError
-from sources.web.requests import check_tags
+from loupe.sources.web.addresses import DownloadRefusedError
+from loupe.sources.web.requests import check_tags
 from tests.sources.pictures import encoded
 from tests.sources.web.adversary import (
     Adversary,

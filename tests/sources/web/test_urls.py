@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sources.web.addresses import DownloadRefusedError, checked, public_addresses, shown
+from loupe.sources.web.addresses import DownloadRefusedError, checked, public_addresses, shown
 
 PORTS = frozenset({80, 443})
 

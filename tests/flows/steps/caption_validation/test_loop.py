@@ -8,18 +8,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flows.recos.validation_loop import (
+from loupe.flows.recos.validation_loop import (
     Attempt,
     CaptionHistory,
     Draft,
     reports_of,
     run_validation,
 )
-from retrieval.discriminability import AcceptedInterval
-from schemas.errors import DegenerateCriterionError
-from schemas.records import Rejection
-from schemas.recos import CaptionVerdict, DiscriminabilitySettings
-from schemas.taxonomy import RetrievalTask
+from loupe.retrieval.discriminability import AcceptedInterval
+from loupe.schemas.errors import DegenerateCriterionError
+from loupe.schemas.records import Rejection
+from loupe.schemas.recos import CaptionVerdict, DiscriminabilitySettings
+from loupe.schemas.taxonomy import RetrievalTask
 
 SETTINGS = DiscriminabilitySettings(k=10, eta=0.4, rounds=3)
 INTERVAL = AcceptedInterval.of(10, 0.4)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from flows.recos.confusion_checks import (
+from loupe.flows.recos.confusion_checks import (
     Background,
     ConfusedPair,
     PairVectors,
@@ -18,14 +18,14 @@ from flows.recos.confusion_checks import (
     truth_differs,
     word_change,
 )
-from schemas.recos import (
+from loupe.schemas.recos import (
     ConfusionCalibration,
     ConfusionFinding,
     ConfusionSettings,
     ConfusionVerdict,
     RenderedTruth,
 )
-from schemas.taxonomy import RetrievalTask
+from loupe.schemas.taxonomy import RetrievalTask
 
 DIMENSION, IMAGES, CAPTIONS = 64, 120, 5
 SETTINGS = ConfusionSettings()

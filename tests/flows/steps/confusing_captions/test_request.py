@@ -4,13 +4,13 @@ import json
 
 import pytest
 
-from flows.answers import object_schema, text_schema
-from flows.recos.confusing import read_confusion, request_confusion
-from prompts.loader import load_prompt
-from schemas.chat import ChatAnswer, ChatImage
-from schemas.records import Rejection
-from schemas.requests import ConfusionBrief
-from schemas.taxonomy import RetrievalTask
+from loupe.flows.answers import object_schema, text_schema
+from loupe.flows.recos.confusing import read_confusion, request_confusion
+from loupe.prompts.loader import load_prompt
+from loupe.schemas.chat import ChatAnswer, ChatImage
+from loupe.schemas.records import Rejection
+from loupe.schemas.requests import ConfusionBrief
+from loupe.schemas.taxonomy import RetrievalTask
 
 CAPTION = "A red car stands left of a blue bicycle."
 BRIEF = ConfusionBrief(

@@ -3,9 +3,9 @@
 import json
 from typing import Any
 
-from schemas.chat import ChatAnswer
-from schemas.requests import ProposedStrategy, StrategyBrief
-from schemas.taxonomy import DifferenceType
+from loupe.schemas.chat import ChatAnswer
+from loupe.schemas.requests import ProposedStrategy, StrategyBrief
+from loupe.schemas.taxonomy import DifferenceType
 
 BRIEF = StrategyBrief(
     caption="Two brown dogs chase a cat over a green lawn.", facts=("There are two dogs.",)

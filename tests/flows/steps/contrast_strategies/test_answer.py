@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from flows.ccd.editing import unfit_for_editing
-from flows.ccd.strategies import StrategiesRead, read_strategies
-from schemas.records import Rejection
-from schemas.requests import StrategyBrief
-from schemas.taxonomy import DifferenceType
+from loupe.flows.ccd.editing import unfit_for_editing
+from loupe.flows.ccd.strategies import StrategiesRead, read_strategies
+from loupe.schemas.records import Rejection
+from loupe.schemas.requests import StrategyBrief
+from loupe.schemas.taxonomy import DifferenceType
 from tests.flows.steps.contrast_strategies.proposals import (
     BRIEF,
     STRATEGIES,

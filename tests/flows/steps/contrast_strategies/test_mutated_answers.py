@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from flows.ccd.strategies import read_strategies
-from schemas.records import Rejection
+from loupe.flows.ccd.strategies import read_strategies
+from loupe.schemas.records import Rejection
 from tests.flows.steps.contrast_strategies.proposals import BRIEF, STRATEGIES, answered, as_proposed
 from tests.flows.steps.mutations import Mutated, Subject, Survives, mutated
 

@@ -4,13 +4,18 @@ import io
 
 from PIL import Image
 
-from flows.ccd.strategies import answer_schema, read_strategies, request_repair, request_strategies
-from prompts.loader import load_prompt
-from schemas.chat import ChatImage, ChatRequest
-from schemas.profile import ImageArea
-from schemas.records import Rejection
-from schemas.requests import StrategyBrief
-from schemas.taxonomy import DifferenceType
+from loupe.flows.ccd.strategies import (
+    answer_schema,
+    read_strategies,
+    request_repair,
+    request_strategies,
+)
+from loupe.prompts.loader import load_prompt
+from loupe.schemas.chat import ChatImage, ChatRequest
+from loupe.schemas.profile import ImageArea
+from loupe.schemas.records import Rejection
+from loupe.schemas.requests import StrategyBrief
+from loupe.schemas.taxonomy import DifferenceType
 from tests.flows.steps.contrast_strategies.proposals import STRATEGIES, answer_text, answered
 
 BRIEF = StrategyBrief(

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from PIL import Image
 from pydantic import ValidationError
 
-from flows.ccd.resizing import smart_resized, smart_size
-from schemas.chat import ChatImage
-from schemas.profile import ImageArea
-from schemas.records import Rejection
+from loupe.flows.ccd.resizing import smart_resized, smart_size
+from loupe.schemas.chat import ChatImage
+from loupe.schemas.profile import ImageArea
+from loupe.schemas.records import Rejection
 
 AREA = ImageArea()
 SIDES = st.integers(1, 20_000)

@@ -2,9 +2,9 @@
 
 import pytest
 
-from flows.ccd.strategies import what_stays
-from schemas.requests import ProposedStrategy
-from schemas.taxonomy import DifferenceType
+from loupe.flows.ccd.strategies import what_stays
+from loupe.schemas.requests import ProposedStrategy
+from loupe.schemas.taxonomy import DifferenceType
 
 CAPTION = "A red car on a street."
 

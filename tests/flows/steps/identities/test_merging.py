@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from flows.ufine6926.identities import (
+from loupe.flows.ufine6926.identities import (
     AcceptedTracklet,
     MergedIdentities,
     crop_images,

@@ -7,10 +7,10 @@ import numpy as np
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from flows.ufine6926.identities import AssignedSplits, assign_splits
-from retrieval.similarity.distances import ComparedImage
-from schemas.base import Split
-from schemas.similarity import LeakLimits, SplitSettings
+from loupe.flows.ufine6926.identities import AssignedSplits, assign_splits
+from loupe.retrieval.similarity.distances import ComparedImage
+from loupe.schemas.base import Split
+from loupe.schemas.similarity import LeakLimits, SplitSettings
 
 BUSY_MACHINE = settings(
     deadline=None, max_examples=25, suppress_health_check=[HealthCheck.too_slow]

@@ -1,9 +1,9 @@
 """Tracklets for tests of identities."""
 
-from flows.ufine6926.identities import AcceptedTracklet
-from schemas.base import sha256_of
-from schemas.proposals import Tracklet, TrackletFrame
-from schemas.records import Picture
+from loupe.flows.ufine6926.identities import AcceptedTracklet
+from loupe.schemas.base import sha256_of
+from loupe.schemas.proposals import Tracklet, TrackletFrame
+from loupe.schemas.records import Picture
 
 
 def tracklet(

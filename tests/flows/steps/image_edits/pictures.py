@@ -7,9 +7,9 @@ from functools import cache
 import numpy as np
 from PIL import Image, ImageEnhance
 
-from models.builtin.stills.drawing import draw_still
-from sources.demonstration.people import Chance
-from sources.demonstration.stills import StillTruth, plan_stills
+from loupe.models.builtin.stills.drawing import draw_still
+from loupe.sources.demonstration.people import Chance
+from loupe.sources.demonstration.stills import StillTruth, plan_stills
 from tests.annotate.interfaces.proposed import PHOTOGRAPHS
 from tests.retrieval.similarity.pictures import street
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from flows.ccd.edit_measures import change_between, changed_areas, scaled_box
-from schemas.profile import EditCheckSettings
+from loupe.flows.ccd.edit_measures import change_between, changed_areas, scaled_box
+from loupe.schemas.profile import EditCheckSettings
 from tests.flows.steps.image_edits.pictures import (
     RE_ENCODINGS,
     Picture,

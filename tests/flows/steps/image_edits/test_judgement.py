@@ -1,10 +1,10 @@
 import pytest
 
-from flows.ccd.edit_measures import NO_CHANGE, judge_edit
-from schemas.profile import EditCheckSettings
-from schemas.proposals import EditMeasurement
-from schemas.records import Rejection
-from schemas.taxonomy import DifferenceType
+from loupe.flows.ccd.edit_measures import NO_CHANGE, judge_edit
+from loupe.schemas.profile import EditCheckSettings
+from loupe.schemas.proposals import EditMeasurement
+from loupe.schemas.records import Rejection
+from loupe.schemas.taxonomy import DifferenceType
 
 SETTINGS = EditCheckSettings()
 COLOUR, STYLE = DifferenceType.ENTITY_ATTRIBUTE, DifferenceType.STYLE

@@ -6,18 +6,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from flows.ccd.edit_measures import (
+from loupe.flows.ccd.edit_measures import (
     caption_shift,
     change_between,
     concerns_all,
     judge_edit,
     measure_edit,
 )
-from models.builtin.stills.drawing import draw_still
-from schemas.profile import EditCheckSettings
-from schemas.proposals import EditMeasurement
-from schemas.taxonomy import DifferenceType
-from sources.demonstration.stills import lay_out, vary
+from loupe.models.builtin.stills.drawing import draw_still
+from loupe.schemas.profile import EditCheckSettings
+from loupe.schemas.proposals import EditMeasurement
+from loupe.schemas.taxonomy import DifferenceType
+from loupe.sources.demonstration.stills import lay_out, vary
 from tests.flows.steps.image_edits.pictures import as_a_model_would, chance, pasted, still, truth
 
 SETTINGS = EditCheckSettings()

@@ -1,9 +1,9 @@
 """A correct answer to a request for fine captions, and groups with such captions."""
 
-from schemas.proposals import CaptionGroup, GroupMember
-from schemas.records import Picture
-from schemas.requests import RefinementBrief
-from schemas.taxonomy import DifferenceType
+from loupe.schemas.proposals import CaptionGroup, GroupMember
+from loupe.schemas.records import Picture
+from loupe.schemas.requests import RefinementBrief
+from loupe.schemas.taxonomy import DifferenceType
 
 COARSE = "Two dogs chase a cat."
 CAPTIONS = (

@@ -5,14 +5,14 @@ import json
 
 import pytest
 
-from flows.ccd.caption_checks import (
+from loupe.flows.ccd.caption_checks import (
     check_group,
     doubtful_phrases,
     refused_phrase,
     style_warnings,
 )
-from schemas.profile import StyleLimits
-from schemas.taxonomy import DifferenceType
+from loupe.schemas.profile import StyleLimits
+from loupe.schemas.taxonomy import DifferenceType
 from tests.annotate.interfaces.proposed import PHOTOGRAPHS
 from tests.flows.steps.refine_captions.refined import CAPTIONS, COARSE, a_group
 

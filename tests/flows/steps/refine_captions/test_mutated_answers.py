@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from flows.ccd.refining import RefinedCaptions, read_refinement
-from schemas.records import Rejection
-from schemas.requests import RefinementBrief
+from loupe.flows.ccd.refining import RefinedCaptions, read_refinement
+from loupe.schemas.records import Rejection
+from loupe.schemas.requests import RefinementBrief
 from tests.flows.steps.contrast_strategies.proposals import answered
 from tests.flows.steps.mutations import Mutated, Subject, Survives, mutated
 from tests.flows.steps.refine_captions.refined import BRIEF, CAPTIONS, TRANSLATED, TRANSLATIONS

@@ -5,16 +5,16 @@ import io
 import pytest
 from PIL import Image
 
-from flows.ccd.refining import (
+from loupe.flows.ccd.refining import (
     answer_schema,
     request_refinement,
     resized_images,
 )
-from prompts.loader import load_prompt
-from schemas.chat import ChatImage, ChatRequest
-from schemas.profile import ImageArea
-from schemas.records import Rejection
-from schemas.requests import RefinementBrief
+from loupe.prompts.loader import load_prompt
+from loupe.schemas.chat import ChatImage, ChatRequest
+from loupe.schemas.profile import ImageArea
+from loupe.schemas.records import Rejection
+from loupe.schemas.requests import RefinementBrief
 from tests.flows.steps.refine_captions.refined import BRIEF, TRANSLATED
 
 COLOURS = ("red", "green", "blue")

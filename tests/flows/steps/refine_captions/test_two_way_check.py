@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from flows.ccd.caption_checks import check_preferences
-from schemas.phrases import caption_name, image_letter
+from loupe.flows.ccd.caption_checks import check_preferences
+from loupe.schemas.phrases import caption_name, image_letter
 
 
 def unit(vectors: NDArray[np.float64]) -> NDArray[np.float64]:

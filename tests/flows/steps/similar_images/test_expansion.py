@@ -6,10 +6,10 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flows.recos.expanding import Expansion, expand_images, leaving_images
-from retrieval.similarity.near_duplicates import NearDuplicates, find_near_duplicates
-from retrieval.similarity.products import nearest_rows
-from schemas.similarity import ImageFingerprint, NearDuplicateSettings
+from loupe.flows.recos.expanding import Expansion, expand_images, leaving_images
+from loupe.retrieval.similarity.near_duplicates import NearDuplicates, find_near_duplicates
+from loupe.retrieval.similarity.products import nearest_rows
+from loupe.schemas.similarity import ImageFingerprint, NearDuplicateSettings
 from tests.retrieval.similarity.test_clusters import on_a_circle
 
 V1, POOL = 6, 40

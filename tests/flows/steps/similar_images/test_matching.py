@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flows.recos.similar_images import Candidate, match_similar_images
+from loupe.flows.recos.similar_images import Candidate, match_similar_images
 
 OWN, POOL = "abcd", "uvwxyz"
 worlds = st.fixed_dictionaries(

@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from models.tracking.association import packed
-from schemas.base import sha256_of
-from schemas.records import Picture
-from schemas.video import CropMeasures, Observation, Track
+from loupe.models.tracking.association import packed
+from loupe.schemas.base import sha256_of
+from loupe.schemas.records import Picture
+from loupe.schemas.video import CropMeasures, Observation, Track
 
 DIMENSIONS = 16
 GOOD: dict[str, Any] = {

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flows.ufine6926.noise_filter import filter_track
-from flows.ufine6926.noise_rules import outcome_of
-from schemas.tracking import FilterSettings, ViTPoseModel
-from schemas.video import FilterReport, Observation, Track
+from loupe.flows.ufine6926.noise_filter import filter_track
+from loupe.flows.ufine6926.noise_rules import outcome_of
+from loupe.schemas.tracking import FilterSettings, ViTPoseModel
+from loupe.schemas.video import FilterReport, Observation, Track
 from tests.flows.steps.tracklets.samples import GOOD, hash_of, observation, person, track, walk
 
 SETTINGS = FilterSettings()

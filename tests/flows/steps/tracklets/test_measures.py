@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from PIL import Image
 
-from flows.ufine6926.crops import (
+from loupe.flows.ufine6926.crops import (
     MARGIN,
     cut,
     cut_person,
@@ -21,8 +21,8 @@ from flows.ufine6926.crops import (
     perceptual_hash,
     sharpness,
 )
-from models.tracking.detector import Frame, Pixels
-from schemas.base import sha256_of
+from loupe.models.tracking.detector import Frame, Pixels
+from loupe.schemas.base import sha256_of
 
 NOBODY = np.zeros((0, 4))
 HEIGHT, WIDTH = 120, 160

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flows.ufine6926.crops import (
+from loupe.flows.ufine6926.crops import (
     MARGIN,
     Boxes,
     ObservationPool,
@@ -17,12 +17,12 @@ from flows.ufine6926.crops import (
     measure_quickly,
     quality,
 )
-from flows.ufine6926.noise_filter import filter_track
-from models.tracking.association import TrackedPerson, unpacked
-from models.tracking.detector import Frame
-from schemas.base import sha256_of
-from schemas.tracking import FilterSettings
-from schemas.video import Track
+from loupe.flows.ufine6926.noise_filter import filter_track
+from loupe.models.tracking.association import TrackedPerson, unpacked
+from loupe.models.tracking.detector import Frame
+from loupe.schemas.base import sha256_of
+from loupe.schemas.tracking import FilterSettings
+from loupe.schemas.video import Track
 from tests.flows.steps.tracklets.samples import person
 
 ORIGIN = TrackOrigin("street", "street/one.mp4", "0" * 64, "tracker@1")

@@ -6,10 +6,10 @@ from itertools import count
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flows.ufine6926.noise_filter import FRAMES_OF_OTHERS, filter_track, propose_tracklets
-from schemas.proposals import Tracklet
-from schemas.tracking import FilterSettings
-from schemas.video import FilterReport, Observation, Track
+from loupe.flows.ufine6926.noise_filter import FRAMES_OF_OTHERS, filter_track, propose_tracklets
+from loupe.schemas.proposals import Tracklet
+from loupe.schemas.tracking import FilterSettings
+from loupe.schemas.video import FilterReport, Observation, Track
 from tests.flows.steps.tracklets.samples import observation, track, walk
 
 SETTINGS = FilterSettings()

@@ -5,8 +5,8 @@ from typing import NamedTuple
 import cv2
 import numpy as np
 
-from models.builtin.pedestrians.background import Boxes
-from models.tracking.detector import Frame, Pixels
+from loupe.models.builtin.pedestrians.background import Boxes
+from loupe.models.tracking.detector import Frame, Pixels
 
 Colour = tuple[int, int, int]
 SKIN: Colour = (205, 160, 135)

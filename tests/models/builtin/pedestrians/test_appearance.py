@@ -1,8 +1,8 @@
 import numpy as np
 
-from models.builtin.pedestrians.background import Boxes
-from models.builtin.pedestrians.detector import DIMENSIONS, MEAN, embeddings_of, signatures
-from models.tracking.detector import Pixels
+from loupe.models.builtin.pedestrians.background import Boxes
+from loupe.models.builtin.pedestrians.detector import DIMENSIONS, MEAN, embeddings_of, signatures
+from loupe.models.tracking.detector import Pixels
 from tests.models.builtin.pedestrians.street import Walker, frame_of
 
 RED = Walker(50, 50)

@@ -4,13 +4,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from models.builtin.pedestrians.background import overlaps
-from models.builtin.pedestrians.detector import BuiltinPedestrianDetector
-from models.tracking.association import as_bytes
-from models.tracking.detector import Detections, Frame
-from schemas.errors import IntegrityError
-from schemas.tracking import BuiltinDetector
-from sources.video.reader import open_video
+from loupe.models.builtin.pedestrians.background import overlaps
+from loupe.models.builtin.pedestrians.detector import BuiltinPedestrianDetector
+from loupe.models.tracking.association import as_bytes
+from loupe.models.tracking.detector import Detections, Frame
+from loupe.schemas.errors import IntegrityError
+from loupe.schemas.tracking import BuiltinDetector
+from loupe.sources.video.reader import open_video
 from tests.models.builtin.pedestrians.street import Walker, frame_of, place
 from tests.requirements import unavailable
 

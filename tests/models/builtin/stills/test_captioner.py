@@ -8,14 +8,14 @@ from itertools import product
 
 from PIL import Image
 
-from flows.recos.confusion_checks import word_change
-from models.builtin.stills.captioner import StillTeller, confused
-from models.builtin.stills.drawing import draw_still
-from models.builtin.stills.text import Content, Group, content_of, is_true
-from models.registry import build_chat_model
-from schemas.chat import ChatAnswer, ChatFailure, ChatImage, ChatOutcome, ChatRequest
-from schemas.profile import BuiltinCaptioner
-from schemas.requests import (
+from loupe.flows.recos.confusion_checks import word_change
+from loupe.models.builtin.stills.captioner import StillTeller, confused
+from loupe.models.builtin.stills.drawing import draw_still
+from loupe.models.builtin.stills.text import Content, Group, content_of, is_true
+from loupe.models.registry import build_chat_model
+from loupe.schemas.chat import ChatAnswer, ChatFailure, ChatImage, ChatOutcome, ChatRequest
+from loupe.schemas.profile import BuiltinCaptioner
+from loupe.schemas.requests import (
     CAPTION_PURPOSE,
     CONFUSION_PURPOSE,
     REVISION_PURPOSE,
@@ -23,8 +23,8 @@ from schemas.requests import (
     ConfusionBrief,
     Direction,
 )
-from schemas.taxonomy import RetrievalTask
-from sources.demonstration.stills import (
+from loupe.schemas.taxonomy import RetrievalTask
+from loupe.sources.demonstration.stills import (
     StillTruth,
     jpeg_of,
     plan_stills,

@@ -6,16 +6,16 @@ import json
 import pytest
 from PIL import Image
 
-from models.builtin.stills.contraster import stated_difference
-from models.builtin.stills.drawing import draw_still
-from models.builtin.stills.editor import edited_image, read_change
-from models.builtin.stills.scene import read_scene
-from models.builtin.stills.text import content_of, is_true
-from models.chat import ChatModel
-from models.registry import build_chat_model
-from schemas.chat import ChatAnswer, ChatFailure, ChatImage, ChatOutcome, ChatRequest
-from schemas.profile import BuiltinContraster
-from schemas.requests import (
+from loupe.models.builtin.stills.contraster import stated_difference
+from loupe.models.builtin.stills.drawing import draw_still
+from loupe.models.builtin.stills.editor import edited_image, read_change
+from loupe.models.builtin.stills.scene import read_scene
+from loupe.models.builtin.stills.text import content_of, is_true
+from loupe.models.chat import ChatModel
+from loupe.models.registry import build_chat_model
+from loupe.schemas.chat import ChatAnswer, ChatFailure, ChatImage, ChatOutcome, ChatRequest
+from loupe.schemas.profile import BuiltinContraster
+from loupe.schemas.requests import (
     CAPTIONS_FIELD,
     REFINEMENT_PURPOSE,
     STRATEGIES_FIELD,
@@ -23,7 +23,7 @@ from schemas.requests import (
     RefinementBrief,
     StrategyBrief,
 )
-from sources.demonstration.stills import jpeg_of, plan_stills
+from loupe.sources.demonstration.stills import jpeg_of, plan_stills
 
 SEED = 5150
 

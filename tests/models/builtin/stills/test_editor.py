@@ -8,20 +8,26 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image
 
-from flows.ccd.edit_measures import change_between, judge_edit, measure_edit
-from models.builtin.stills.drawing import draw_still
-from models.builtin.stills.editor import ASPECTS, Change, read_change, say_change
-from models.builtin.stills.scene import STRIP_BOX, Scene, Thing, read_scene
-from models.builtin.stills.text import content_of
-from models.image_editor import ImageEditor
-from models.registry import build_image_editor
-from schemas.base import Box
-from schemas.chat import ChatImage
-from schemas.image_edit import BuiltinEditor, EditedPicture, EditFailure, EditOutcome, EditRequest
-from schemas.profile import EditCheckSettings
-from schemas.proposals import EditMeasurement
-from schemas.taxonomy import DifferenceType
-from sources.demonstration.stills import jpeg_of
+from loupe.flows.ccd.edit_measures import change_between, judge_edit, measure_edit
+from loupe.models.builtin.stills.drawing import draw_still
+from loupe.models.builtin.stills.editor import ASPECTS, Change, read_change, say_change
+from loupe.models.builtin.stills.scene import STRIP_BOX, Scene, Thing, read_scene
+from loupe.models.builtin.stills.text import content_of
+from loupe.models.image_editor import ImageEditor
+from loupe.models.registry import build_image_editor
+from loupe.schemas.base import Box
+from loupe.schemas.chat import ChatImage
+from loupe.schemas.image_edit import (
+    BuiltinEditor,
+    EditedPicture,
+    EditFailure,
+    EditOutcome,
+    EditRequest,
+)
+from loupe.schemas.profile import EditCheckSettings
+from loupe.schemas.proposals import EditMeasurement
+from loupe.schemas.taxonomy import DifferenceType
+from loupe.sources.demonstration.stills import jpeg_of
 
 _CAR, _CAT = Thing("car", "red", 30, 200, 64), Thing("cat", "black", 180, 190, 58)
 _BALLS = tuple(Thing("ball", "orange", left, 200, 50) for left in (10, 80, 250))

@@ -7,10 +7,10 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image
 
-from models.builtin.embedder import StillsLexiconEmbedder
-from models.builtin.stills.drawing import draw_still
-from schemas.embedding import BuiltinStillsEmbedder
-from sources.demonstration.stills import StillTruth, plan_stills
+from loupe.models.builtin.embedder import StillsLexiconEmbedder
+from loupe.models.builtin.stills.drawing import draw_still
+from loupe.schemas.embedding import BuiltinStillsEmbedder
+from loupe.sources.demonstration.stills import StillTruth, plan_stills
 
 EMBEDDER = StillsLexiconEmbedder(BuiltinStillsEmbedder())
 SEED, COUNT, PAIRS = 1618, 48, 12

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from models.builtin.stills.drawing import draw_still
-from models.builtin.stills.scene import (
+from loupe.models.builtin.stills.drawing import draw_still
+from loupe.models.builtin.stills.scene import (
     COLOURS,
     GARMENTS,
     KINDS,
@@ -20,7 +20,7 @@ from models.builtin.stills.scene import (
     Thing,
     read_scene,
 )
-from sources.demonstration.stills import jpeg_of, plan_stills
+from loupe.sources.demonstration.stills import jpeg_of, plan_stills
 
 SEED = 2718
 

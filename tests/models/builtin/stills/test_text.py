@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.builtin.stills.text import (
+from loupe.models.builtin.stills.text import (
     Content,
     Group,
     content_of,
@@ -13,9 +13,9 @@ from models.builtin.stills.text import (
     near,
     read_text,
 )
-from schemas.taxonomy import RetrievalTask
-from sources.demonstration.people import Chance
-from sources.demonstration.stills import TASKS, captions_of, compose, lay_out
+from loupe.schemas.taxonomy import RetrievalTask
+from loupe.sources.demonstration.people import Chance
+from loupe.sources.demonstration.stills import TASKS, captions_of, compose, lay_out
 
 CAT_AND_BOX = (Group("cat", "orange", 1), Group("box", "red", 1))
 

@@ -12,8 +12,8 @@ from typing import Any
 
 from PIL import Image
 
-from retrieval.cfam.training_data import TrainingImage, TrainingSplits, hold_out_identities
-from schemas.cfam import CfamTraining, StepLine, ValidationLine
+from loupe.retrieval.cfam.training_data import TrainingImage, TrainingSplits, hold_out_identities
+from loupe.schemas.cfam import CfamTraining, StepLine, ValidationLine
 
 COLOURS = {
     "red": (200, 30, 30), "green": (30, 160, 40), "blue": (30, 40, 200),
@@ -105,7 +105,7 @@ class Notes:
 def forked(function: Callable[..., None], *arguments: Any) -> ForkServerProcess:
     """Start a process from a fork server that has imported torch, like image loading workers."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([__name__, "retrieval.cfam.network.training", "open_clip"])
+    context.set_forkserver_preload([__name__, "loupe.retrieval.cfam.network.training", "open_clip"])
     process = context.Process(target=function, args=arguments)
     process.start()
     return process
@@ -119,7 +119,7 @@ class _Slow(Notes):
 
 def train_slowly(folder: Path) -> None:
     """Train in `folder / "killed"` with a checkpoint after each step."""
-    from retrieval.cfam.network.training import train
+    from loupe.retrieval.cfam.network.training import train
 
     settings = tiny_settings(folder, checkpoint_every_steps=1)
     train(settings, tiny_splits(folder / "people", settings), folder / "killed", _Slow())
@@ -128,7 +128,7 @@ def train_slowly(folder: Path) -> None:
 def train_as(launched: Mapping[str, str], folder: Path) -> None:
     """Train one epoch in `folder / "shared"` as one of several processes started by torchrun."""
     os.environ.update(launched)
-    from retrieval.cfam.network.training import train
+    from loupe.retrieval.cfam.network.training import train
 
     settings = tiny_settings(folder / "settings", schedule={"epochs": 1})
     train(settings, tiny_splits(folder / "people", settings), folder / "shared", Notes())

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from retrieval.cfam.network.backbone import read_architecture
-from schemas.cfam import CfamBackbone
-from schemas.errors import ModelError
+from loupe.retrieval.cfam.network.backbone import read_architecture
+from loupe.schemas.cfam import CfamBackbone
+from loupe.schemas.errors import ModelError
 from tests.retrieval.cfam.small_clip import ARCHITECTURE, small_backbone, write_architecture
 
 

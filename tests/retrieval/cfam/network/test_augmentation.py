@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from retrieval.cfam.network.pairs import (
+from loupe.retrieval.cfam.network.pairs import (
     END,
     MASK,
     START,
@@ -21,7 +21,7 @@ from retrieval.cfam.network.pairs import (
     shifted,
     swapped_sides,
 )
-from schemas.cfam import CfamAugmentation, CfamBackbone
+from loupe.schemas.cfam import CfamAugmentation, CfamBackbone
 from tests.retrieval.cfam.small_clip import HEIGHT_PX, TEXT_TOKENS, WIDTH_PX, small_backbone
 
 NO_AUGMENTATION = CfamAugmentation(flip=0, padding_px=0, erase=0, mask_token=0, replace_token=0)

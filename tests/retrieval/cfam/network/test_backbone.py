@@ -5,10 +5,10 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from retrieval.cfam.network.backbone import ClipBackbone, padding_of
-from retrieval.cfam.network.pairs import END, START, ClipTokenizer
-from schemas.cfam import CfamBackbone
-from schemas.errors import ModelError
+from loupe.retrieval.cfam.network.backbone import ClipBackbone, padding_of
+from loupe.retrieval.cfam.network.pairs import END, START, ClipTokenizer
+from loupe.schemas.cfam import CfamBackbone
+from loupe.schemas.errors import ModelError
 from tests.retrieval.cfam.small_clip import GRID, HEIGHT_PX, TEXT_TOKENS, WIDTH_PX, small_backbone
 
 TEXTS = ["A man in a red coat!", "Two bags.", ""]

@@ -3,9 +3,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from retrieval.cfam.network.checkpoints import Checkpoints
-from schemas.cfam import BestCheckpoint, TrainingProgress
-from schemas.errors import IntegrityError
+from loupe.retrieval.cfam.network.checkpoints import Checkpoints
+from loupe.schemas.cfam import BestCheckpoint, TrainingProgress
+from loupe.schemas.errors import IntegrityError
 
 ADAM = {"exp_avg/a.weight": torch.arange(6.0).reshape(2, 3), "step/a.weight": torch.tensor(3.0)}
 

@@ -3,11 +3,11 @@ from pathlib import Path
 
 import pytest
 
-from retrieval.cfam.network.pairs import Shard
-from retrieval.cfam.network.training import course_of, rate_factor
-from retrieval.cfam.training_data import TrainingPair
-from schemas.cfam import CfamSchedule, CfamTraining
-from schemas.errors import UsageError
+from loupe.retrieval.cfam.network.pairs import Shard
+from loupe.retrieval.cfam.network.training import course_of, rate_factor
+from loupe.retrieval.cfam.training_data import TrainingPair
+from loupe.schemas.cfam import CfamSchedule, CfamTraining
+from loupe.schemas.errors import UsageError
 
 PAIRS = [TrainingPair(Path(f"{number}.jpg"), "a man", number, number) for number in range(50)]
 

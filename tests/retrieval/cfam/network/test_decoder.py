@@ -1,8 +1,8 @@
 import pytest
 import torch
 
-from retrieval.cfam.network.model import GranularityDecoder, local_similarities
-from schemas.cfam import CfamDecoder
+from loupe.retrieval.cfam.network.model import GranularityDecoder, local_similarities
+from loupe.schemas.cfam import CfamDecoder
 
 SETTINGS = CfamDecoder(queries=4, width=32, heads=4)
 

@@ -6,13 +6,13 @@ import pytest
 import torch
 from PIL import Image
 
-from models.embedding import ImageTextEmbedder
-from models.weights import checkpoint_digest
-from retrieval.cfam.network.checkpoints import WEIGHTS, CfamImageTextEmbedder, save_model
-from retrieval.cfam.network.model import Cfam
-from retrieval.cfam.network.pairs import clip_pixels
-from schemas.embedding import CfamEmbedder
-from schemas.errors import ModelError
+from loupe.models.embedding import ImageTextEmbedder
+from loupe.models.weights import checkpoint_digest
+from loupe.retrieval.cfam.network.checkpoints import WEIGHTS, CfamImageTextEmbedder, save_model
+from loupe.retrieval.cfam.network.model import Cfam
+from loupe.retrieval.cfam.network.pairs import clip_pixels
+from loupe.schemas.embedding import CfamEmbedder
+from loupe.schemas.errors import ModelError
 from tests.retrieval.cfam.small_clip import small_training
 
 TEXTS = ["A man in red.", "Two women with bags! " * 30, "", "a man in red."]

@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from retrieval.cfam.network.training import Measured, require_finite
-from schemas.errors import TrainingError
+from loupe.retrieval.cfam.network.training import Measured, require_finite
+from loupe.schemas.errors import TrainingError
 
 IMAGES = ([Path("a/1.jpg"), Path("a/2.jpg")], [Path(f"b/{number}.jpg") for number in range(10)])
 

@@ -7,10 +7,10 @@ import pytest
 import torch
 from torch import distributed
 
-from retrieval.cfam.network.model import _GatheredRows, gathered
-from retrieval.cfam.network.training import train
-from schemas.cfam import StepLine
-from services.process import free_port
+from loupe.retrieval.cfam.network.model import _GatheredRows, gathered
+from loupe.retrieval.cfam.network.training import train
+from loupe.schemas.cfam import StepLine
+from loupe.services.process import free_port
 from tests.retrieval.cfam.network.small_training import (
     Notes,
     forked,

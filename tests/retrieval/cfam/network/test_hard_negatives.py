@@ -2,7 +2,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retrieval.cfam.network.model import hard_pairs
+from loupe.retrieval.cfam.network.model import hard_pairs
 
 
 def literal_pairs(similarities: list[list[float]], identities: list[int]) -> list[tuple[int, int]]:

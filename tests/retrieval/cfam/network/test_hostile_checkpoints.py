@@ -12,18 +12,18 @@ import pytest
 import torch
 from safetensors.torch import load, save
 
-from retrieval.cfam.network.checkpoints import (
+from loupe.retrieval.cfam.network.checkpoints import (
     SETTINGS,
     WEIGHTS,
     Checkpoints,
     load_model,
     save_model,
 )
-from retrieval.cfam.network.model import Cfam
-from retrieval.cfam.network.training import adam_for
-from schemas.base import sha256_of
-from schemas.cfam import TrainingProgress
-from schemas.errors import IntegrityError, LoupeError, ModelError
+from loupe.retrieval.cfam.network.model import Cfam
+from loupe.retrieval.cfam.network.training import adam_for
+from loupe.schemas.base import sha256_of
+from loupe.schemas.cfam import TrainingProgress
+from loupe.schemas.errors import IntegrityError, LoupeError, ModelError
 from tests.retrieval.cfam.network.small_training import tiny_settings
 
 HUGE = (10**6, 10**9, 10**18)

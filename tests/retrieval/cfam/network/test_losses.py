@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retrieval.cfam.network.model import (
+from loupe.retrieval.cfam.network.model import (
     identity,
     info_nce,
     matching,

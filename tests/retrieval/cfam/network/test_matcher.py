@@ -1,7 +1,7 @@
 import torch
 
-from retrieval.cfam.network.model import IdentityHead, Matcher
-from schemas.cfam import CfamMatcher
+from loupe.retrieval.cfam.network.model import IdentityHead, Matcher
+from loupe.schemas.cfam import CfamMatcher
 
 
 def new_matcher() -> Matcher:

@@ -6,9 +6,9 @@ import torch
 from pydantic import ValidationError
 from torch import Tensor
 
-from retrieval.cfam.network.model import Cfam, total_loss
-from retrieval.cfam.network.pairs import ClipTokenizer
-from schemas.cfam import CfamLosses, CfamTraining
+from loupe.retrieval.cfam.network.model import Cfam, total_loss
+from loupe.retrieval.cfam.network.pairs import ClipTokenizer
+from loupe.schemas.cfam import CfamLosses, CfamTraining
 from tests.retrieval.cfam.small_clip import (
     HEIGHT_PX,
     TEXT_TOKENS,

@@ -3,7 +3,7 @@ from pathlib import Path
 import torch
 from PIL import Image
 
-from retrieval.cfam.network.pairs import DEVIATION, MEAN, clip_pixels
+from loupe.retrieval.cfam.network.pairs import DEVIATION, MEAN, clip_pixels
 from tests.retrieval.cfam.small_clip import HEIGHT_PX, WIDTH_PX, small_backbone
 
 

@@ -3,8 +3,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retrieval.cfam.network.backbone import resized_grid, stretched
-from schemas.errors import ModelError
+from loupe.retrieval.cfam.network.backbone import resized_grid, stretched
+from loupe.schemas.errors import ModelError
 
 
 def random_positions(rows: int, width: int = 5) -> torch.Tensor:

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retrieval.cfam.network.pairs import BatchSequence, IdentityBatches, Shard
-from retrieval.cfam.training_data import TrainingPair
-from schemas.errors import UsageError
+from loupe.retrieval.cfam.network.pairs import BatchSequence, IdentityBatches, Shard
+from loupe.retrieval.cfam.training_data import TrainingPair
+from loupe.schemas.errors import UsageError
 
 
 def pairs_of(images: list[int], captions: int = 2) -> list[TrainingPair]:

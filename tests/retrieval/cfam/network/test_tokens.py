@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from retrieval.cfam.network.pairs import END, START, ClipTokenizer
+from loupe.retrieval.cfam.network.pairs import END, START, ClipTokenizer
 
 
 @pytest.fixture(scope="module")

@@ -10,10 +10,10 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
-from retrieval.cfam.network.model import Cfam
-from retrieval.cfam.network.training import train
-from schemas.cfam import CfamTraining
-from schemas.errors import TrainingError, UsageError
+from loupe.retrieval.cfam.network.model import Cfam
+from loupe.retrieval.cfam.network.training import train
+from loupe.schemas.cfam import CfamTraining
+from loupe.schemas.errors import TrainingError, UsageError
 from tests.retrieval.cfam.network.small_training import (
     Notes,
     forked,

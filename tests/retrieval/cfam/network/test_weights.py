@@ -4,10 +4,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from retrieval.cfam.network.checkpoints import SETTINGS, WEIGHTS, load_model, save_model
-from retrieval.cfam.network.model import Cfam
-from schemas.base import sha256_of
-from schemas.errors import ModelError
+from loupe.retrieval.cfam.network.checkpoints import SETTINGS, WEIGHTS, load_model, save_model
+from loupe.retrieval.cfam.network.model import Cfam
+from loupe.schemas.base import sha256_of
+from loupe.schemas.errors import ModelError
 from tests.retrieval.cfam.small_clip import small_training
 
 
