@@ -15,7 +15,6 @@ import subprocess
 import sys
 import threading
 import tokenize
-import tomllib
 from collections import Counter
 from collections.abc import Iterator
 from inspect import CO_OPTIMIZED
@@ -63,9 +62,8 @@ _ONE_PERSON = {
 
 
 def packages() -> list[str]:
-    """Top-level packages of the product as listed for the wheel."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    return list(project["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"])
+    """Top-level folders of the product: those that `src/loupe` links to."""
+    return sorted(link.name for link in (ROOT / "src" / "loupe").iterdir() if link.is_dir())
 
 
 def files_of(folders: list[str]) -> list[Path]:
@@ -120,9 +118,9 @@ def used_once_share(trees: dict[Path, ast.Module]) -> float:
     return sum(uses[name] == 1 == elsewhere[name] for name in unique) / max(len(unique), 1)
 
 
-def longest_import_chain(names: list[str]) -> int:
+def longest_import_chain() -> int:
     """Number of modules in the longest chain of imports, without `__init__` modules."""
-    graph = grimp.build_graph(*names, cache_dir=None)
+    graph = grimp.build_graph("loupe", cache_dir=None)
     imported = {module: graph.find_modules_directly_imported_by(module) for module in graph.modules}
     length: dict[str, int] = {}
 
@@ -224,7 +222,7 @@ def measure() -> dict[str, float]:
             for node in tree.body
         ),
         "public functions used once, elsewhere (%)": round(100 * used_once_share(trees), 1),
-        "longest import chain": longest_import_chain(names),
+        "longest import chain": longest_import_chain(),
         "modules that one caption passes": passed["modules"],
         "functions that one caption passes": passed["functions"],
         "odd words per 1,000 of docstrings": round(

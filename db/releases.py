@@ -60,9 +60,7 @@ class StoreVersion(NamedTuple):
 
 
 def current_mark(connection: Connection) -> StateMark:
-    """Return the mark of what `connection` sees, which must be a
-    `loupe.db.release_rows.snapshot`.
-    """
+    """Return the mark of what `connection`, a `loupe.db.release_rows.snapshot`, sees."""
     numbers = (Entity.seq, Decision.id, Activation.id, Withdrawal.id)
     queries = (select(func.coalesce(func.max(one), 0)) for one in numbers)
     entity, decision, activation, withdrawal = (

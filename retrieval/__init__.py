@@ -1,3 +1,1 @@
-"""Scoring: metrics, evaluators, and the CFAM trainer. Only `loupe.retrieval.cfam.network` loads
-torch.
-"""
+"""Scoring: metrics, evaluators, and the CFAM trainer. Only `cfam.network` loads torch."""

@@ -22,6 +22,8 @@ with a *single record* is not raised: it becomes a `loupe.schemas.records.Reject
 and the other records are processed.
 """
 
+from loupe.schemas.checkout import install_command
+
 
 class LoupeError(Exception):
     """Base of all errors that Loupe raises on purpose; its message can be shown to users."""
@@ -49,7 +51,7 @@ class MissingExtraError(UsageError):
     def __init__(self, what: str, extra: str) -> None:
         super().__init__(
             f"{what} needs the extra {extra!r}, which is not installed; "
-            f"install it with: uv pip install -e '.[{extra}]'"
+            f"install it with: {install_command(extra)}"
         )
         self.extra = extra
 

@@ -26,6 +26,7 @@ from loupe.models.model_list import list_models, listed_model, listed_models
 from loupe.models.profiles.loader import load_profile
 from loupe.models.profiles.settings import Settings
 from loupe.schemas.base import Record
+from loupe.schemas.checkout import DISTRIBUTION, install_command
 from loupe.schemas.embedding import (
     CfamEmbedder,
     EmbedderSpec,
@@ -230,7 +231,7 @@ def _check_spec(spec: ModelSpec, listings: _Listings) -> Finding:
         detail = f"needs {' and '.join(unset)} in the environment{needed}"
         return report(subject, detail, f"export {unset[0]}=…")
     if extra and _missing_modules(extra):
-        detail, remedy = f"needs the extra {extra}{needed}", f"uv pip install -e '.[{extra}]'"
+        detail, remedy = f"needs the extra {extra}{needed}", install_command(extra)
         return report(subject, detail, remedy)
     if isinstance(spec, VllmChat) and (lack := gpu_lack(spec)) is not None:
         return lacking(subject, lack, "choose a smaller model, or a profile with a server")
@@ -350,7 +351,7 @@ def diagnose(settings: Settings) -> list[Finding]:
 
 
 def _check_python(settings: Settings) -> Iterator[Finding]:
-    version = importlib.metadata.version("loupe-datasets")
+    version = importlib.metadata.version(DISTRIBUTION)
     detail = f"loupe {version}, Python {platform.python_version()}, home {settings.home}"
     yield fine("loupe", detail)
 
@@ -359,7 +360,7 @@ def _check_extras(_: Settings) -> Iterator[Finding]:
     for extra in _EXTRAS:
         if missing := _missing_modules(extra):
             detail = f"{', '.join(missing)} not installed"
-            yield absent(f"extra {extra}", detail, f"uv pip install -e '.[{extra}]'")
+            yield absent(f"extra {extra}", detail, install_command(extra))
         else:
             yield fine(f"extra {extra}", "installed")
 
@@ -370,7 +371,7 @@ def _check_engine(settings: Settings) -> Iterator[Finding]:
     if settings.engine != "ray":
         yield fine(subject, "runs on this machine")
     elif _missing_modules("ray"):
-        yield lacking(subject, "needs the extra ray", "uv pip install -e '.[ray]'")
+        yield lacking(subject, "needs the extra ray", install_command("ray"))
     elif not address:
         yield fine(subject, "each run starts Ray here")
     else:

@@ -30,7 +30,7 @@ from loupe.services.process import (
 SERVER = "prefect-server"
 WORKER = "prefect-worker"
 WORK_POOL = "loupe"
-DEPLOYMENTS = Path(__file__).parents[1] / "prefect.yaml"
+DEPLOYMENTS = Path(__file__).with_name("prefect.yaml")
 _START_SECONDS = 180.0
 _DATABASE_SECONDS = 60  # that a statement waits for SQLite; 10 are too few on a busy disk
 _QUERY_SECONDS = 2

@@ -159,8 +159,7 @@ def build_embedder(spec: EmbeddingModelSpec) -> ImageTextEmbedder:
 
 
 def pinned(spec: SpecT) -> SpecT:
-    """The same specification with digests of its weights or vectors: see
-    `loupe.models.registry.pinned`.
+    """Return `spec` with digests of its weights or vectors: see `loupe.models.registry.pinned`.
 
     Raises:
         MissingExtraError: only a library that is not installed can tell.

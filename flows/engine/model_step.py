@@ -239,9 +239,7 @@ def _streams(spec: ChatModelSpec, chunk_size: int) -> int:
 
 
 class LedgerModel(Protocol):
-    """A chat model with a ledger of its calls; see
-    `loupe.flows.engine.ledger.RecordedChatModel`.
-    """
+    """A chat model with a ledger of its calls: `loupe.flows.engine.ledger.RecordedChatModel`."""
 
     def key(self, request: ChatRequest) -> str:
         """Return the key of a call."""

@@ -10,13 +10,9 @@ from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 
+from loupe.schemas.checkout import DISTRIBUTION
 from loupe.schemas.limited import PackedError, packed_error, run_limited
 
-PACKAGES = (
-    *("annotate", "checks", "db", "flows", "models", "prompts"),
-    *("release", "retrieval", "schemas", "services", "sources"),
-)
-_DISTRIBUTION = "loupe-datasets"
 
 
 class Actor:
@@ -46,11 +42,11 @@ def _work(chunk: bytes) -> bytes:
 @cache
 def revision(module: str) -> str:
     """Return the version of this package with a digest of its files and of a program's module."""
-    root = Path(__file__).parents[2]
+    packages = [folder for folder in Path(__file__).parents[2].iterdir() if folder.is_dir()]
     files = [
         path
-        for package in PACKAGES
-        for path in (root / package).rglob("*")
+        for package in packages
+        for path in package.rglob("*")
         if path.parent.name != "__pycache__" and path.is_file()
     ]
     spec = find_spec(module)
@@ -60,4 +56,4 @@ def revision(module: str) -> str:
     for path in sorted(files):
         data = path.read_bytes()
         digest.update(f"{path.name} {len(data)} ".encode() + data)
-    return f"{_DISTRIBUTION} {version(_DISTRIBUTION)}, files {digest.hexdigest()[:12]}"
+    return f"{DISTRIBUTION} {version(DISTRIBUTION)}, files {digest.hexdigest()[:12]}"

@@ -11,9 +11,9 @@ from subprocess import run
 import psutil
 
 from loupe.db.entities import AgentRef
+from loupe.schemas.checkout import DISTRIBUTION, checkout
 from loupe.schemas.provenance import Hardware
 
-DISTRIBUTION = "loupe-datasets"
 _PROCESSORS = Path("/proc/cpuinfo")
 
 
@@ -26,14 +26,16 @@ def software() -> AgentRef:
 @cache
 def code_revision() -> str:
     """Return the commit of this code (with `+changed` if edited), or its version."""
-    folder = Path(__file__).parent
+    installed = f"{DISTRIBUTION} {version(DISTRIBUTION)}"
+    if (root := checkout()) is None:
+        return installed
     described = run(
-        ["git", "-C", str(folder), "describe", "--always", "--abbrev=40", "--dirty=+changed"],
+        ["git", "-C", str(root), "describe", "--always", "--abbrev=40", "--dirty=+changed"],
         capture_output=True,
         text=True,
         check=False,
     )
-    return described.stdout.strip() or f"{DISTRIBUTION} {version(DISTRIBUTION)}"
+    return described.stdout.strip() or installed
 
 
 def hardware() -> Hardware:

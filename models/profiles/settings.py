@@ -18,6 +18,7 @@ from pydantic import Field, SecretStr, ValidationError, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from loupe.schemas.base import sha256_of
+from loupe.schemas.checkout import default_environments
 from loupe.schemas.errors import ConfigurationError
 from loupe.schemas.processes import write_atomically
 from loupe.schemas.validation import at_home, nearest_hint
@@ -28,7 +29,6 @@ _KEYS = frozenset(
     {"signing_key", "signing_key_file", "label_studio_token", "label_studio_database_url"}
 )
 _HOME = ".loupe"
-_PROJECT = Path(__file__).parents[2]
 Port = Annotated[int, Field(ge=1, le=65535)]
 SecretUrl = Annotated[str, Field(repr=False)]
 """A URL that may contain a password: it is excluded from `repr`."""
@@ -53,7 +53,7 @@ class Settings(BaseSettings):
     )
 
     home: Path = Path(_HOME)
-    environments: Path = _PROJECT / ".environments"
+    environments: Path = default_environments()
     profile: str = "builtin"
     database_url: SecretUrl = ""
     blobs_url: str = ""
@@ -88,7 +88,7 @@ class Settings(BaseSettings):
             "home": home,
             "queues_file": _absolute(values.get("queues_file", home / "queues.toml")),
             "releases_file": _absolute(values.get("releases_file", home / "releases.toml")),
-            "environments": _absolute(values.get("environments", _PROJECT / ".environments")),
+            "environments": _absolute(values.get("environments", default_environments())),
         }
 
     @property

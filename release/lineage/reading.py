@@ -236,8 +236,7 @@ class ReleasedLineage:
         self._rows = rows
 
     def trace(self, entity_id: str) -> Lineage:
-        """Everything that an entity was derived from, including itself; see
-        `loupe.db.lineage.trace`.
+        """Return an entity and everything that it was derived from: see `loupe.db.lineage.trace`.
 
         Raises:
             UsageError: if the release does not know the entity.

@@ -14,6 +14,7 @@ import sys
 from pathlib import Path
 from typing import Literal, get_args
 
+from loupe.schemas.checkout import default_environments
 from loupe.schemas.errors import ConfigurationError, ServiceError
 from loupe.schemas.processes import write_atomically
 from loupe.services.credentials import locked
@@ -26,10 +27,10 @@ _MARKER = ".installed"
 
 
 def environments_root() -> Path:
-    """Return the cache folder of environments: `$LOUPE_ENVIRONMENTS`, or `.environments` here."""
+    """Return the folder of environments: `$LOUPE_ENVIRONMENTS`, or the default."""
     if given := os.environ.get("LOUPE_ENVIRONMENTS"):
         return Path(given)
-    return _LOCKS.parents[1] / ".environments"
+    return default_environments()
 
 
 def ensure_environment(name: EnvironmentName, root: Path) -> Path:

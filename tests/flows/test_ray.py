@@ -11,12 +11,10 @@ import pytest
 
 from loupe.flows.engine.programs import open_engine
 from loupe.flows.engine.ray import _session_folder
-from loupe.flows.engine.ray_actor import PACKAGES
 from loupe.models.profiles.settings import load_settings
 from loupe.schemas.errors import ConfigurationError
 from tests.flows.ray_cluster import NAMESPACE, PRIVATE_NETWORK
 from tests.separation import require
-from tests.test_architecture import PACKAGES as BUILT
 
 ROOT = Path(__file__).parents[2]
 
@@ -63,10 +61,6 @@ def test_a_cluster_must_require_a_token(tmp_path: Path, monkeypatch: pytest.Monk
     for address in ("10.0.0.1:6379", "127.0.0.1:6379"):
         assert f"the Ray cluster at {address} must require a token" in refusal(tmp_path, address)
     assert "must be HOST:PORT" in refusal(tmp_path, "ray://10.0.0.1:10001")
-
-
-def test_nodes_are_compared_by_all_packages_of_the_project() -> None:
-    assert sorted(PACKAGES) == sorted(BUILT)
 
 
 def test_sockets_of_ray_fit_into_paths_of_any_home(tmp_path: Path) -> None:

@@ -421,9 +421,7 @@ def _rows(batches: Sequence[Tensor]) -> NDArray[np.float32]:
 
 
 def _retrieval_scores(found: IdentityVectors) -> dict[str, float]:
-    """The scores of finding images of an identity by text: see `loupe.retrieval.ranking`; in
-    percent.
-    """
+    """Return the scores, in percent, of finding images of an identity by text."""
     scores = score_retrieval(
         found.texts, found.images, found.text_identities, found.image_identities
     )
