@@ -21,7 +21,7 @@ from inspect import CO_OPTIMIZED
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import CodeType, FrameType
-from typing import Any
+from typing import Any, NamedTuple
 
 import grimp
 from PIL import Image
@@ -33,14 +33,7 @@ ODD_WORDS = re.compile(
     re.IGNORECASE,
 )
 """Words that are archaic or unidiomatic in technical English."""
-_LAYOUT_TOKENS = {
-    tokenize.COMMENT,
-    tokenize.NL,
-    tokenize.NEWLINE,
-    tokenize.INDENT,
-    tokenize.DEDENT,
-    tokenize.ENDMARKER,
-}
+_CODE_TOKENS = {tokenize.NAME, tokenize.OP, tokenize.NUMBER, tokenize.STRING}
 _ONE_CAPTION = """
 dataset = "one-caption"
 identities_per_source = 1
@@ -63,7 +56,7 @@ _ONE_PERSON = {
 
 def packages() -> list[str]:
     """Top-level folders of the product: those that `src/loupe` links to."""
-    return sorted(link.name for link in (ROOT / "src" / "loupe").iterdir() if link.is_dir())
+    return sorted(link.name for link in (ROOT / "src" / "loupe").iterdir() if link.is_symlink())
 
 
 def files_of(folders: list[str]) -> list[Path]:
@@ -83,15 +76,38 @@ def docstrings(tree: ast.Module) -> Iterator[ast.Constant]:
                 yield value
 
 
-def code_lines(source: str, tree: ast.Module) -> int:
-    """Number of lines with code, without blank lines, comments and docstrings."""
+class Size(NamedTuple):
+    """Tokens of code and the lines that they are on, without comments and docstrings."""
+
+    tokens: int
+    lines: int
+
+
+def size_of(source: str, tree: ast.Module) -> Size:
+    """Count the names, operators, numbers and strings of a module."""
+    documented: set[int] = set()
+    for text in docstrings(tree):
+        documented.update(range(text.lineno, (text.end_lineno or text.lineno) + 1))
+    tokens = 0
     lines: set[int] = set()
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
-        if token.type not in _LAYOUT_TOKENS:
+        if token.type in _CODE_TOKENS and token.start[0] not in documented:
+            tokens += 1
             lines.update(range(token.start[0], token.end[0] + 1))
-    for text in docstrings(tree):
-        lines.difference_update(range(text.lineno, (text.end_lineno or text.lineno) + 1))
-    return len(lines)
+    return Size(tokens, len(lines))
+
+
+def comprehensions(tree: ast.Module) -> tuple[int, int]:
+    """Number of comprehensions and generator expressions, and of those inside another."""
+    kinds = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+    every = [node for node in ast.walk(tree) if isinstance(node, kinds)]
+    inside = {
+        id(inner)
+        for outer in every
+        for inner in ast.walk(outer)
+        if isinstance(inner, kinds) and inner is not outer
+    }
+    return len(every), len(inside)
 
 
 def used_once_share(trees: dict[Path, ast.Module]) -> float:
@@ -118,10 +134,22 @@ def used_once_share(trees: dict[Path, ast.Module]) -> float:
     return sum(uses[name] == 1 == elsewhere[name] for name in unique) / max(len(unique), 1)
 
 
-def longest_import_chain() -> int:
-    """Number of modules in the longest chain of imports, without `__init__` modules."""
+def longest_import_chains(folders: list[str]) -> dict[str, int]:
+    """Number of modules in the longest chain of imports, of everything ("") and in each folder."""
     graph = grimp.build_graph("loupe", cache_dir=None)
-    imported = {module: graph.find_modules_directly_imported_by(module) for module in graph.modules}
+    chains = {"": longest_chain(graph, graph.modules)}
+    for folder in folders:
+        root = f"loupe.{folder}"
+        within = {name for name in graph.modules if f"{name}.".startswith(f"{root}.")}
+        chains[folder] = longest_chain(graph, within)
+    return chains
+
+
+def longest_chain(graph: grimp.ImportGraph, modules: set[str]) -> int:
+    """Number of modules in the longest chain of imports between `modules`."""
+    imported = {
+        module: graph.find_modules_directly_imported_by(module) & modules for module in modules
+    }
     length: dict[str, int] = {}
 
     def measured(module: str, above: frozenset[str]) -> int:
@@ -133,15 +161,12 @@ def longest_import_chain() -> int:
     return max(measured(module, frozenset({module})) for module in sorted(imported))
 
 
-def modules_of_one_caption(names: list[str]) -> dict[str, int]:
+def modules_of_one_caption() -> dict[str, int]:
     """Number of our modules and functions that run when one caption is built and released."""
-    program = (
-        "import sys; from benchmarks.measure import trace_one_caption; "
-        "trace_one_caption(sys.argv[1:])"
-    )
+    program = "from benchmarks.measure import trace_one_caption; trace_one_caption()"
     with TemporaryDirectory() as home:
         ran = subprocess.run(
-            [sys.executable, "-c", program, *names],
+            [sys.executable, "-c", program],
             cwd=ROOT,
             env={**os.environ, "LOUPE_HOME": home},
             stdout=subprocess.PIPE,
@@ -152,7 +177,7 @@ def modules_of_one_caption(names: list[str]) -> dict[str, int]:
     return dict(json.loads(ran.stdout.splitlines()[-1]))
 
 
-def trace_one_caption(names: list[str]) -> None:
+def trace_one_caption() -> None:
     """Build the captions of one person in this process and print what ran as JSON."""
     from loupe.flows.cli.main import main
 
@@ -163,8 +188,7 @@ def trace_one_caption(names: list[str]) -> None:
         Path(folder, "one.json").write_text(json.dumps([_ONE_PERSON]), encoding="utf-8")
         Image.effect_noise((96, 192), 64).convert("RGB").save(Path(folder, "one.jpg"))
         sys.argv = ["loupe", "run", "build-ufine3c", "--config", str(config)]
-        roots = tuple(f"{ROOT / name}/" for name in names)
-        recorder = _Recorder(roots, seen)
+        recorder = _Recorder(f"{ROOT / 'src' / 'loupe'}/", seen)
         threading.setprofile(recorder)
         sys.setprofile(recorder)
         try:
@@ -180,8 +204,8 @@ def trace_one_caption(names: list[str]) -> None:
 class _Recorder:
     """A profile function that adds the functions of our files that are called to `seen`."""
 
-    def __init__(self, roots: tuple[str, ...], seen: set[tuple[str, str, int]]) -> None:
-        self._roots = roots
+    def __init__(self, root: str, seen: set[tuple[str, str, int]]) -> None:
+        self._root = root
         self._seen = seen
         self._importing = threading.local()
 
@@ -189,13 +213,13 @@ class _Recorder:
         code, depth = frame.f_code, getattr(self._importing, "depth", 0)
         if code.co_name == "<module>":
             self._importing.depth = depth + {"call": 1, "return": -1}.get(event, 0)
-        elif event == "call" and depth == 0 and _is_function_of(code, self._roots):
+        elif event == "call" and depth == 0 and _is_function_of(code, self._root):
             self._seen.add((code.co_filename, code.co_qualname, code.co_firstlineno))
 
 
-def _is_function_of(code: CodeType, roots: tuple[str, ...]) -> bool:
+def _is_function_of(code: CodeType, root: str) -> bool:
     is_function = code.co_flags & CO_OPTIMIZED and not code.co_name.startswith("<")
-    is_ours = code.co_filename.startswith(roots) and code.co_filename.endswith(".py")
+    is_ours = code.co_filename.startswith(root) and code.co_filename.endswith(".py")
     return bool(is_function) and is_ours
 
 
@@ -206,15 +230,20 @@ def measure() -> dict[str, float]:
     trees = {path: ast.parse(source) for path, source in sources.items()}
     words = [text for tree in trees.values() for text in docstrings(tree)]
     docs = " ".join(str(text.value) for text in words)
-    tests = files_of(["tests"])
-    passed = modules_of_one_caption(names)
+    tests = [path.read_text(encoding="utf-8") for path in files_of(["tests"])]
+    passed = modules_of_one_caption()
+    chains = longest_import_chains(names)
+    sizes = [size_of(sources[path], trees[path]) for path in sources]
+    tokens, lines = sum(one.tokens for one in sizes), sum(one.lines for one in sizes)
+    found = [comprehensions(tree) for tree in trees.values()]
     return {
-        "lines of code": sum(code_lines(sources[path], trees[path]) for path in sources),
+        "tokens of code": tokens,
+        "lines of code": lines,
+        "tokens a line": round(tokens / lines, 2),
+        "comprehensions per 1,000 lines": round(1000 * sum(all_ for all_, _ in found) / lines, 1),
+        "comprehensions inside others": sum(inside for _, inside in found),
         "files": len(sources),
-        "lines of test code": sum(
-            code_lines(text, ast.parse(text))
-            for text in (path.read_text(encoding="utf-8") for path in tests)
-        ),
+        "lines of test code": sum(size_of(text, ast.parse(text)).lines for text in tests),
         "test files": len(tests),
         "public names": sum(
             isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("_")
@@ -222,7 +251,8 @@ def measure() -> dict[str, float]:
             for node in tree.body
         ),
         "public functions used once, elsewhere (%)": round(100 * used_once_share(trees), 1),
-        "longest import chain": longest_import_chain(),
+        "longest import chain": chains[""],
+        **{f"longest import chain in {name}/": chains[name] for name in names},
         "modules that one caption passes": passed["modules"],
         "functions that one caption passes": passed["functions"],
         "odd words per 1,000 of docstrings": round(
