@@ -14,7 +14,6 @@ from loupe.schemas.checkout import DISTRIBUTION
 from loupe.schemas.limited import PackedError, packed_error, run_limited
 
 
-
 class Actor:
     """Works on chunks in a process of its node, and survives that process."""
 
