@@ -56,7 +56,7 @@ def test_a_run_connects_only_to_this_machine(tmp_path: Path) -> None:
 def test_telemetry_of_prefect_and_the_hub_is_disabled() -> None:
     environment = {name: value for name, value in os.environ.items() if name != "DO_NOT_TRACK"}
     script = (
-        "import flows; from huggingface_hub import constants; "
+        "import loupe.flows; from huggingface_hub import constants; "
         "from prefect._internal.analytics.enabled import is_telemetry_enabled; "
         "print(constants.HF_HUB_DISABLE_TELEMETRY, is_telemetry_enabled())"
     )
