@@ -492,6 +492,14 @@ def test_reasoning_is_left_out_and_a_refusal_is_the_answer() -> None:
     assert answer_in(body).text == "I cannot."
 
 
+def test_the_arguments_of_the_only_tool_call_are_the_answer() -> None:
+    call = {"type": "function", "function": {"name": "answer", "arguments": '{"rewrite": "Said."}'}}
+    for calls, text in (([call], '{"rewrite": "Said."}'), ([call, call], ""), (["?"], "")):
+        message = {"content": None, "tool_calls": calls}
+        choice = {"message": message, "finish_reason": "tool_calls"}
+        assert answer_in({"choices": [choice]}).text == text
+
+
 def test_one_refused_request_does_not_affect_the_others(counting: CountingServer) -> None:
     counting.ledger.add_faults(Fault("status", status=400, match="person 3 "))
     asked = [request(f"This is person {number} of ten.") for number in range(10)]
