@@ -18,6 +18,7 @@ from tests.flows.command_line import Loupe
 from tests.flows.worlds import write_people, write_toml
 from tests.person_sets import real_texts
 from tests.servers.smollm2 import smollm2_folder
+from tests.servers.vllm_server import vllm_cpu_server
 
 pytestmark = [pytest.mark.vllm, pytest.mark.slow]  # the model is in a package of that environment
 
@@ -60,17 +61,17 @@ def test_every_rewrite_of_a_real_model_is_released_or_has_a_reason(
     build = {"dataset": "people", "gate": "auto", "max_unusable_share": 1.0, "sources": [source]}
     config = write_toml(tmp_path / "build.toml", build)
     (tmp_path / "say_again.md").write_text(PROMPT, encoding="utf-8")
-    model = {
-        "provider": "transformers",
-        "name": str(smollm2_folder(vllm_environment)),
-        "revision": "0.1.2",
-        "device": "cpu",
-        "dtype": "float32",
-        "sampling": {"temperature": 0.4, "top_p": 0.9, "seed": 1, "max_tokens": 160},
-    }
-    rewrite = {"prompt": tmp_path / "say_again.md", "models": [model]}
-    profile = write_toml(tmp_path / "own.toml", {"description": "one", "rewrite": rewrite})
-    built = loupe("run", "build-ufine3c", "--config", config, "--profile", profile)
+    with vllm_cpu_server(vllm_environment, smollm2_folder(vllm_environment), tmp_path) as server:
+        model = {
+            "provider": "openai",
+            "name": server.model,
+            "revision": "0.1.2",
+            "base_url": server.base_url,
+            "sampling": {"temperature": 0.4, "top_p": 0.9, "seed": 1, "max_tokens": 160},
+        }
+        rewrite = {"prompt": tmp_path / "say_again.md", "models": [model]}
+        profile = write_toml(tmp_path / "own.toml", {"description": "one", "rewrite": rewrite})
+        built = loupe("run", "build-ufine3c", "--config", config, "--profile", profile)
     assert built.exit_code == 0, built.err
     release = home / "releases" / "people-0.1.0"
     assert verify_release(release).problems == []

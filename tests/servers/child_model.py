@@ -33,6 +33,7 @@ from tests.servers.processes import REPOSITORY, end_group
 T = TypeVar("T")
 _SPEC: TypeAdapter[ChatModelSpec] = TypeAdapter(ChatModelSpec)
 _START_SECONDS = 600
+_SOURCES = f"{REPOSITORY}:{REPOSITORY / 'src'}"  # neither is installed in the other environment
 
 
 class ChildModel:
@@ -91,7 +92,7 @@ def child_model(
         process = subprocess.Popen(
             [str(python), "-m", __name__, str(child_end.fileno()), spec.model_dump_json()],
             cwd=REPOSITORY,
-            env={**os.environ, **variables},
+            env={**os.environ, **variables, "PYTHONPATH": _SOURCES},
             pass_fds=[child_end.fileno()],
             stdin=subprocess.DEVNULL,
             stdout=log,

@@ -382,7 +382,8 @@ def reworded(prompt: str) -> str:
     paragraphs = [part.strip() for part in re.split(r"\n\s*\n", prompt) if part.strip()]
     subject = tagged[-1][1] if tagged else (paragraphs or [""])[-1]
     sentences = re.split(r"(?<=[.!?])\s+", subject)
-    return "What the picture shows is this: " + " ".join([*sentences[1:], sentences[0]])
+    text = " ".join([*sentences[1:], sentences[0]])
+    return f"In this picture, one can see the following: {text[:1].lower()}{text[1:]}"
 
 
 def instance_of(schema: dict[str, Any], text: str) -> Any:
