@@ -44,6 +44,13 @@ class Recipe(Record):
         return self
 
 
+class Absent(Record):
+    """Tables and figures of a paper that `loupe reproduce` does not have, and why."""
+
+    what: tuple[str, ...]
+    because: str
+
+
 class PublishedScores(NamedTuple):
     """The published scores of a row in one direction."""
 
@@ -71,6 +78,7 @@ class Experiment(NamedTuple):
 class _Matrix(Record):
     tables: dict[str, tuple[str, ...]]
     models: dict[str, Recipe]
+    absent: tuple[Absent, ...]
 
 
 @cache
@@ -86,6 +94,11 @@ def table_names() -> list[str]:
     return [f"{paper}/{table}" for paper in PAPERS for table in _matrix(paper).tables]
 
 
+def absent_from(paper: str) -> tuple[Absent, ...]:
+    """The tables and figures of a paper that cannot be reproduced."""
+    return _matrix(paper).absent
+
+
 def model_names() -> list[str]:
     """The models of all tables."""
     return [model for paper in PAPERS for model in _matrix(paper).models]
@@ -97,9 +110,12 @@ def experiments_of(table: str, rows: tuple[str, ...] = ()) -> tuple[Experiment, 
     Raises:
         UsageError: there is no such table, or no such row in it.
     """
-    if table not in table_names():
-        raise UsageError(f"{table!r} is none of the tables {', '.join(table_names())}")
     paper, _, name = table.partition("/")
+    if table not in table_names():
+        for absent in absent_from(paper) if paper in PAPERS else ():
+            if name in absent.what:
+                raise UsageError(f"{table} is not reproduced: {absent.because}")
+        raise UsageError(f"{table!r} is none of the tables {', '.join(table_names())}")
     matrix = _matrix(paper)
     found: dict[tuple[str, str, str], list[PublishedScores]] = {}
     for one in published_tables():

@@ -200,7 +200,10 @@ def reproduce(
             for *values, hours, missing in map(dict.values, listed)
         ]
         shared = f"Work that tables share is done once. {ASSUMED}."
-        return Answer(listed, [Table("tables of the papers", columns, rows), shared])
+        tables = Table("tables of the papers", columns, rows)
+        return Answer(
+            listed, [tables, shared, Table("not reproduced", ["what", "why"], [*_absent()])]
+        )
     plan = plan_table(context.store, home, table, tuple(row or ()), own)
     if not check:
         plan = run_plan(context, plan)
@@ -213,6 +216,15 @@ def _tables() -> list[str]:
     from loupe.retrieval.reproduction import table_names
 
     return table_names()
+
+
+def _absent() -> Iterator[list[str]]:
+    """Yield the tables and figures that are not reproduced, with the reason."""
+    from loupe.retrieval.reproduction import PAPERS, absent_from
+
+    for paper in PAPERS:
+        for one in absent_from(paper):
+            yield [", ".join(f"{paper}/{name}" for name in one.what), one.because]
 
 
 def _plan_lines(plan: dict[str, Any]) -> Iterator[Line]:

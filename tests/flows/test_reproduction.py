@@ -35,6 +35,12 @@ def test_every_published_row_has_a_recipe(home: Path, home_store: Store) -> None
             assert len(settings) == len(plan.rows), "ablations differ in their settings"
 
 
+def test_only_the_baseline_of_the_ablation_has_info_nce(home: Path, home_store: Store) -> None:
+    """UFineBench, table 8, also with a training file that switches InfoNCE on."""
+    plan = plan_table(home_store, home, "ufinebench/8", (), Reproduction(training="demo"))
+    assert [row.training and row.training.losses.info_nce for row in plan.rows] == [1, 0, 0, 0, 0]
+
+
 def test_rows_are_selected_by_whole_words() -> None:
     (row,) = experiments_of("ufinebench/9", ("no. 1",))
     assert row.recipe.training == {"decoder": {"shared": False, "blocks": 2, "queries": 16}}
@@ -46,9 +52,11 @@ def test_missing_data_is_reported_with_its_address(loupe: Loupe) -> None:
     assert done.exit_code == 1
     assert "https://github.com/miaomiao1215/CCD" in done.out
     assert "– / 43.5" in done.out
+    assert "scores of people" in loupe("reproduce", "--list").out
     listed = loupe("reproduce", "--list", "--json").json
     assert next(one for one in listed if one["table"] == "ufinebench/9")["available"] == 19
-    assert loupe("reproduce", "ufinebench/1").exit_code == 2
+    assert "ufinebench/5 is not reproduced: their numbers" in loupe("reproduce", "ufinebench/5").err
+    assert loupe("reproduce", "ufinebench/10").exit_code == 2
     assert loupe("reproduce", "ccd/2", "--row", "GPT").exit_code == 2
     assert loupe("reproduce").exit_code == 2
 

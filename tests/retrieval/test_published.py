@@ -6,13 +6,22 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from loupe.retrieval.published import PublishedRow, PublishedTable, published_on, published_tables
+from loupe.retrieval.published import (
+    PublishedRow,
+    PublishedTable,
+    named_datasets,
+    published_on,
+    published_tables,
+)
 from loupe.schemas.evaluation import METRICS
 from loupe.schemas.taxonomy import DifferenceType, PrimaryType
 
 _NAMED_LINES = ("table 2", "table 3 (a)", "table 4", "table 9")
 """The tables of UFineBench whose rows the text prints with their names."""
 PAPERS = Path(__file__).parents[2].parent / "shared" / "papers"
+needs_papers = pytest.mark.skipif(
+    not PAPERS.is_dir(), reason="the texts of the papers are not in ../shared/papers"
+)
 
 
 def test_tables_are_cited_and_in_percent() -> None:
@@ -35,7 +44,7 @@ def test_tables_are_cited_and_in_percent() -> None:
             assert sorted(recalls) == list(recalls) or row.disputed, row
 
 
-@pytest.mark.skipif(not PAPERS.is_dir(), reason="the texts of the papers are not here")
+@needs_papers
 def test_every_row_is_printed_in_its_paper() -> None:
     """Where rows of a table are printed with their names, under the name and in its columns.
 
@@ -67,6 +76,27 @@ def test_every_row_is_printed_in_its_paper() -> None:
                 assert tuple(printed[at] for at in chosen) == row.scores, where
             else:
                 assert _is_printed(row.scores, running[table.paper]), where
+
+
+@needs_papers
+@pytest.mark.parametrize(
+    ("paper", "names"),
+    [
+        ("ufinebench", ("UFine6926", "UFine3C")),
+        ("recos", ("ReCoS v0", "ReCoS v1", "ReCoS v2")),
+        ("ccd", ("MSCOCO-CCD", "Flickr30k-CCD")),
+    ],
+)
+def test_sizes_of_a_papers_own_datasets_are_printed(paper: str, names: tuple[str, ...]) -> None:
+    text = (PAPERS / f"{paper}.txt").read_text(encoding="utf-8").replace(",", "")
+    for name in names:
+        dataset = named_datasets()[name]
+        images, texts = dataset.test
+        if paper == "ccd":  # it prints the images only, "each with one image and five captions"
+            assert texts == 5 * images
+            texts = images
+        for size in (images, texts, dataset.train_pairs or images):
+            assert re.search(rf"\b{size}\b", text), (name, size)
 
 
 def _means_lie_between(scores: tuple[float, ...]) -> bool:
