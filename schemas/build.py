@@ -128,21 +128,26 @@ class Build(Record):
     @model_validator(mode="before")
     @classmethod
     def _set_all_gates(cls, values: Any) -> Any:
-        """Let `gate` state the policy of every gate that has no key of its own in the file."""
+        """Let `gate` state the policy of every gate that has no key of its own in the file.
+
+        Spot checks (gates with the default None) are additional work and need a key of their own.
+        """
         if not isinstance(values, dict) or "gate" not in values:
             return values
         others = {key: value for key, value in values.items() if key != "gate"}
-        return dict.fromkeys(cls.gate_keys(), values["gate"]) | others
+        needed = [key for key in cls.gate_keys() if cls.model_fields[key].default is not None]
+        return dict.fromkeys(needed, values["gate"]) | others
 
     @classmethod
     def gate_keys(cls) -> tuple[str, ...]:
-        """Return the keys of the policies of its gates."""
+        """Return the keys of the policies of its gates; a gate with the default None is off."""
         return tuple(name for name in cls.model_fields if name.endswith("gate"))
 
     @property
     def gates(self) -> dict[str, str]:
-        """The policy of each gate that this build reaches, by its key."""
-        return {key: getattr(self, key) for key in self.gate_keys()}
+        """The policy of each gate that is on and that this build reaches, by its key."""
+        stated = {key: getattr(self, key) for key in self.gate_keys()}
+        return {key: policy for key, policy in stated.items() if policy is not None}
 
     @model_validator(mode="after")
     def _keep_datasets_apart(self) -> Self:
@@ -165,12 +170,14 @@ class UFine3CBuild(Build):
     `rewrites_gate` is the policy for rewrites: `required` (annotators review all), `sample:RATE`
     (annotators review the suspected ones and this share of the others) or `auto` (no review;
     suspects are dropped and the release is marked *unreviewed*). `originals_gate` is that for
-    captions of the sources that a check flagged; with `auto` they are left out.
+    captions of the sources that a check flagged; with `auto` they are left out. `images_gate` is
+    that for drawn images before models are paid for; None: nobody is asked.
     """
 
     dataset: DatasetName = "ufine3c"
     version: Version = "0.1.0"
     identities_per_source: int = Field(default=750, gt=0)
+    images_gate: Gate | None = None
     originals_gate: Gate = "auto"
     rewrites_gate: Gate = "auto"
     sources: tuple[SourceSpec, ...] = Field(min_length=1)
@@ -350,10 +357,10 @@ class CcdBuild(Build):
     With a `search_folder`, images are searched there (each with a licence, in the format
     of `licensed-images`) instead of with a service on the web. The gates are for strategies, for
     the images made or found, and for the captions of whole groups: `required`, `sample:RATE` or
-    `auto` (no review; flagged items are dropped and the release is marked *unreviewed*). With a
-    `second_language` (ISO 639-1) every caption is written in it as well. `keep_lone_anchors` also
-    refines and releases anchors without a contrastive image, so that the queries are those of the
-    original dataset.
+    `auto` (no review; flagged items are dropped and the release is marked *unreviewed*);
+    `images_gate` is for drawn anchors (None: nobody is asked). With a `second_language` (ISO 639-1)
+    every caption is written in it as well. `keep_lone_anchors` also refines and releases anchors
+    without a contrastive image, so that the queries are those of the original dataset.
     """
 
     dataset: DatasetName = "ccd"
@@ -364,6 +371,7 @@ class CcdBuild(Build):
     search_folder: PlacedPath | None = None
     second_language: str | None = Field(default=None, pattern=r"^[a-z]{2}$")
     keep_lone_anchors: bool = False
+    images_gate: Gate | None = None
     strategies_gate: Gate = "auto"
     candidates_gate: Gate = "auto"
     groups_gate: Gate = "auto"

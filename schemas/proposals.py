@@ -14,6 +14,24 @@ from loupe.schemas.records import Picture
 from loupe.schemas.taxonomy import DifferenceType
 
 
+class ImageQuestion(EntityRecord, kind="image_question"):
+    """Whether an image that was drawn from a source is usable, and shows what the source states.
+
+    Attributes:
+        source: the collection of the image.
+        identity: what the source says it shows.
+        picture: the image.
+        captions: its captions.
+        others: other images of the identity.
+    """
+
+    source: str
+    identity: str
+    picture: Picture
+    captions: tuple[str, ...] = ()
+    others: tuple[Picture, ...] = ()
+
+
 class TrackletFrame(Record):
     """A person in one frame of a video.
 

@@ -1,4 +1,4 @@
-"""The pages on which images are reviewed: crops of a tracklet, selections, duplicates.
+"""The pages of images: drawn images, selections, duplicates, candidates, crops of a tracklet.
 
 On the page of a tracklet, each frame on the left is a switch that drops it. On the right are the
 verdict, the frames at which another person starts, and other tracklets that may show the same
@@ -25,8 +25,23 @@ from loupe.annotate.interfaces.page import (
 )
 from loupe.db.entities import StoredEntity
 from loupe.schemas.base import EntityRecord
-from loupe.schemas.proposals import Candidate, OtherTracklet, Tracklet, TrackletFrame
+from loupe.schemas.proposals import (
+    Candidate,
+    ImageQuestion,
+    OtherTracklet,
+    Tracklet,
+    TrackletFrame,
+)
 from loupe.schemas.recos import DuplicateQuestion, Selection
+
+
+class ImageCheck(Interface):
+    """The labelling interface `image-check`: is a drawn image usable, and what its source says?"""
+
+    name = "image-check"
+    record = ImageQuestion
+    image_fields: ClassVar = {"image": "picture"}
+    html_parts: ClassVar = {"stated_html": "stated"}
 
 
 class ImageSelection(Interface):

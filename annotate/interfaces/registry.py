@@ -2,6 +2,7 @@
 
 from loupe.annotate.interfaces.image_pages import (
     DuplicateCheck,
+    ImageCheck,
     ImageFilter,
     ImageSelection,
     TrackletSelection,
@@ -22,6 +23,7 @@ INTERFACES: dict[str, Interface] = {
     for interface in (
         DescriptionWriting(),
         RewriteRevision(),
+        ImageCheck(),
         ImageSelection(),
         CaptionVerification(),
         ConfusingCaption(),

@@ -12,6 +12,7 @@ from loupe.flows.ccd.refining import refine_captions
 from loupe.flows.ccd.run import CcdRun, Clock, DownloaderMaker, search_of, utc_now
 from loupe.flows.ccd.strategies import propose_strategies
 from loupe.flows.engine.build_files import demonstration_build
+from loupe.flows.engine.image_checks import image_checks
 from loupe.flows.engine.pipeline import Gate, Loop, PipelineSpec, Release, Step
 from loupe.release.model_use import is_drawn
 from loupe.schemas.build import CcdBuild
@@ -43,6 +44,7 @@ def ccd_pipeline(
         version=lambda build: build.version,
         steps=(
             Step(take_anchors),
+            *image_checks(),
             Step(propose_strategies),
             Gate("strategies", "strategies_gate"),
             Loop(

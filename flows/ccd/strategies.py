@@ -412,7 +412,8 @@ def propose_strategies(run: CcdRun) -> None:
 def _take_strategies(run: CcdRun, settings_id: str) -> StageReport:
     """Make a strategy of each parsed draft, and quarantine the others.
 
-    Strategies proposed with other settings are inactive until those settings are used again.
+    Strategies proposed with other settings are inactive until those settings are used again, and
+    those of anchors that people rejected until they accept them.
     """
     configuration = {"dataset": run.dataset}
     stage = Stage(TAKE, TAKE_VERSION, run.dataset, configuration, label="take strategies")
@@ -441,10 +442,15 @@ def _take_strategies(run: CcdRun, settings_id: str) -> StageReport:
 
     pending = Pending(run.dataset, StrategyDraft.kind, ("proposed",))
     report = run_stage(run.context, stage, pending, work)
-    drafted = parents_of(run.store, [one.id for one in run.find(Strategy)], Role.DRAFTED_AS)
+    strategies = run.find(Strategy)
+    drafted = parents_of(run.store, [one.id for one in strategies], Role.DRAFTED_AS)
     written = parents_of(run.store, {one[0] for one in drafted.values()}, Role.WRITTEN_WITH)
+    rejected = {one.id for one in run.find(Image, "rejected")}
+    of_rejected = {one.id for one in strategies if one.group in rejected}
 
     def is_active(strategy: str) -> bool | None:
+        if strategy in of_rejected:
+            return False
         return written[drafted[strategy][0]] == [settings_id] if strategy in drafted else None
 
     sync_active_edits(run.context, run.dataset, Strategy.kind, is_active)

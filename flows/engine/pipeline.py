@@ -443,8 +443,9 @@ def run_pipeline(
     run = spec.start(context, build, profile, open_desks, wait)
     declared = load_queues(context.settings.queues_file)
     for name, key in gates_of(spec.steps).items():
-        policy = parse_policy(getattr(build, key))
-        run.queues[name] = declared.queue(build.dataset, name, policy)
+        if key in build.gates:
+            policy = parse_policy(build.gates[key])
+            run.queues[name] = declared.queue(build.dataset, name, policy)
     _run_steps(run, spec.steps)
     run.report.count_costs(context.store)
     return run.report

@@ -5,6 +5,7 @@ from functools import partial
 from loupe.db.entities import LIVE, count_entities
 from loupe.flows.engine.build_files import demonstration_build
 from loupe.flows.engine.context import PipelineRun
+from loupe.flows.engine.image_checks import image_checks
 from loupe.flows.engine.importing import import_source
 from loupe.flows.engine.pipeline import Gate, PipelineSpec, Release, Step
 from loupe.flows.engine.sampling import SampleSettings, draw_sample
@@ -34,6 +35,7 @@ def ufine3c_pipeline() -> PipelineSpec[UFine3CBuild, UFine3CRun]:
         version=lambda build: build.version,
         steps=(
             Step(_draw_samples),
+            *image_checks(),
             Step(_check_captions),
             Gate("originals", "originals_gate"),
             Step(_rewrite),

@@ -39,6 +39,7 @@ GENUINE: dict[str, Regions] = {
     "tracklets": [ticked("verdict", "keep"), ticked("same_person", f"{1:032x}")],
     "descriptions": [ticked("verdict", "accept"), written("text", DESCRIPTIONS[0])],
     "rewrites": [ticked("verdict", "accept"), written("text", "A person walks.")],
+    "images": [ticked("verdict", "reject"), ticked("problems", "other")],
     "selections": [ticked("verdict", "reject"), ticked("problems", "other")],
     "captions": [ticked("verdict", "edit"), written("text", "A person walks.")],
     "confusions": [ticked("fit", "left")],

@@ -10,7 +10,7 @@ from loupe.db.entities import StoredEntity, find
 from loupe.flows.ccd.pipeline import ccd_pipeline
 from loupe.flows.ccd.run import CcdRun
 from loupe.flows.engine.context import BuildReport, RunContext
-from loupe.flows.engine.pipeline import Gate, Loop, PipelineSpec, run_pipeline
+from loupe.flows.engine.pipeline import PipelineSpec, run_pipeline
 from loupe.models.profiles.loader import load_profile
 from loupe.schemas.build import CcdBuild
 from loupe.schemas.profile import OpenAIChat, Profile
@@ -36,18 +36,18 @@ def contrast_build(stills: StillsWorld, **values: Any) -> CcdBuild:
 
 def image_pipeline(**values: Any) -> PipelineSpec[CcdBuild, CcdRun]:
     """Return `build-ccd` up to its images, which are chosen but neither grouped nor released."""
-    return _until(Loop, **values)
+    return _until("candidates", **values)
 
 
 def strategy_pipeline(**values: Any) -> PipelineSpec[CcdBuild, CcdRun]:
     """Return `build-ccd` up to its strategies, which are accepted."""
-    return _until(Gate, **values)
+    return _until("strategies", **values)
 
 
-def _until(last: type, **values: Any) -> PipelineSpec[CcdBuild, CcdRun]:
-    """Return `build-ccd` up to its first step of a type."""
+def _until(queue: str, **values: Any) -> PipelineSpec[CcdBuild, CcdRun]:
+    """Return `build-ccd` up to the step with the gate of a queue."""
     whole = ccd_pipeline(**values)
-    place = next(place for place, step in enumerate(whole.steps) if isinstance(step, last))
+    place = next(place for place, step in enumerate(whole.steps) if queue in step.gates)
     return replace(whole, steps=whole.steps[: place + 1])
 
 

@@ -22,6 +22,7 @@ from loupe.schemas.proposals import (
     EditMeasurement,
     FoundImage,
     GroupMember,
+    ImageQuestion,
     OtherTracklet,
     Strategy,
     Tracklet,
@@ -282,6 +283,20 @@ def a_group(
     return proposal(record, *pictures)
 
 
+def an_image_question(source: str = "coco", texts: int = 3) -> Proposal:
+    """Return a drawn image of a person, with captions and other images of the person."""
+    own, others = person("a person 0"), [person(f"a person {number}") for number in (1, 2, 3)]
+    _, captions = photograph(2)
+    record = ImageQuestion(
+        source=source,
+        identity="0017",
+        picture=own.picture,
+        captions=tuple(captions[:texts]),
+        others=tuple(one.picture for one in others),
+    )
+    return proposal(record, own, *others)
+
+
 def a_selection(task: RetrievalTask = RetrievalTask.COLOR, source: str = "coco") -> Proposal:
     """Return a photograph that is proposed for a task."""
     own, _ = photograph(2)
@@ -334,6 +349,7 @@ def one_of_each_kind() -> dict[str, Proposal]:
         proposal(confusion, own, *others),
         a_duplicate_question(),
         proposal(test, own, *others),
+        an_image_question(),
         a_selection(),
         a_tracklet(),
         a_strategy(),

@@ -34,6 +34,7 @@ from loupe.schemas.proposals import (
     CaptionGroup,
     ChoiceTest,
     Confusion,
+    ImageQuestion,
     Strategy,
     Tracklet,
 )
@@ -51,8 +52,8 @@ ATTACK = (
     "[x](javascript:top.hacked=5) {{constructor.constructor('top.hacked=6')()}} $image ${7*7}"
 )
 RECORDS: tuple[type[EntityRecord], ...] = (
-    Candidate, Caption, CaptionGroup, ChoiceTest, Confusion, DuplicateQuestion, Image, Rewrite,
-    Selection, Strategy, Tracklet,
+    Candidate, Caption, CaptionGroup, ChoiceTest, Confusion, DuplicateQuestion, Image,
+    ImageQuestion, Rewrite, Selection, Strategy, Tracklet,
 )  # fmt: skip
 
 
