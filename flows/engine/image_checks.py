@@ -5,12 +5,14 @@ the dataset, with its captions and rewrites; that of the source is not changed.
 """
 
 from collections import defaultdict
+from collections.abc import Sequence
 from typing import Any
 
 from loupe.db.decisions import decide, last_agents, last_reasons
 from loupe.db.entities import (
     LIVE,
     NewDecision,
+    NewEntity,
     StoredEntity,
     WorkResult,
     fetch,
@@ -21,6 +23,7 @@ from loupe.flows.engine.context import PipelineRun, PipelineStep
 from loupe.flows.engine.embedding import picture_of
 from loupe.flows.engine.pipeline import Gate, Step
 from loupe.flows.engine.runner import Stage, run_each
+from loupe.schemas.base import digest_of
 from loupe.schemas.proposals import ImageQuestion
 from loupe.schemas.provenance import Role
 from loupe.schemas.records import Caption, Image, Rewrite
@@ -44,7 +47,10 @@ def _is_asked(run: PipelineRun[Any]) -> bool:
 
 
 def _propose_questions(run: PipelineRun[Any]) -> None:
-    """Propose a question for each drawn image that has none."""
+    """Propose a question for each drawn image that has none.
+
+    A question that was withdrawn with a caption or another image that it showed is asked anew.
+    """
     images = run.find(Image, *LIVE)
     drawn = parents_of(run.store, [one.id for one in images], Role.SAMPLED_FROM)
     images = [one for one in images if one.id in drawn]
@@ -52,30 +58,42 @@ def _propose_questions(run: PipelineRun[Any]) -> None:
     of_identity: dict[tuple[str, str], list[StoredEntity]] = defaultdict(list)
     for image in images:
         of_identity[_identity(image)].append(image)
+    asked = {one.group for one in run.find(ImageQuestion) if one.state != "withdrawn"}
+    questions = [
+        _question(run, image, captions[image.id], of_identity[_identity(image)])
+        for image in images
+        if image.id not in asked
+    ]
     stage = Stage(STAGE, VERSION, run.dataset, {"dataset": run.dataset}, label="propose images")
+    # numbers are equal for equal questions only
+    numbered = [(int(digest_of(one.payload)[:15], 16), one) for one in questions]
+    run.add(run_each(run.context, stage, numbered, lambda number, one: WorkResult(number, (one,))))
 
-    def result(number: int, image: StoredEntity) -> WorkResult:
-        shown = [one for one in captions[image.id] if one.kind == Caption.kind]
-        shown = [one for one in shown if one.state in LIVE]
-        shown.sort(key=lambda one: one.record(Caption).position)
-        others = [one for one in of_identity[_identity(image)] if one.id != image.id]
-        others = others[:_MOST_OTHERS]
-        record = image.record(Image)
-        question = ImageQuestion(
-            source=record.source,
-            identity=record.identity,
-            picture=picture_of(image),
-            captions=tuple(one.record(Caption).text for one in shown),
-            others=tuple(map(picture_of, others)),
-        )
-        parents = [
-            (Role.SELECTS, image.id),
-            *((Role.ASKS_ABOUT, one.id) for one in shown),
-            *((Role.ASKS_WITH, one.id) for one in others),
-        ]
-        return WorkResult(number, (run.create(question, parents, group=image.id),))
 
-    run.add(run_each(run.context, stage, [(one.seq, one) for one in images], result))
+def _question(
+    run: PipelineRun[Any],
+    image: StoredEntity,
+    texts: Sequence[StoredEntity],
+    of_identity: Sequence[StoredEntity],
+) -> NewEntity:
+    """Return the question about an image, with its captions and other images of its identity."""
+    captions = [one for one in texts if one.kind == Caption.kind and one.state in LIVE]
+    captions.sort(key=lambda one: one.record(Caption).position)
+    others = [one for one in of_identity if one.id != image.id][:_MOST_OTHERS]
+    source, identity = _identity(image)
+    question = ImageQuestion(
+        source=source,
+        identity=identity,
+        picture=picture_of(image),
+        captions=tuple(one.record(Caption).text for one in captions),
+        others=tuple(map(picture_of, others)),
+    )
+    parents = [
+        (Role.SELECTS, image.id),
+        *((Role.ASKS_ABOUT, one.id) for one in captions),
+        *((Role.ASKS_WITH, one.id) for one in others),
+    ]
+    return run.create(question, parents, group=image.id)
 
 
 def _identity(image: StoredEntity) -> tuple[str, str]:
