@@ -49,7 +49,7 @@ def _is_asked(run: PipelineRun[Any]) -> bool:
 def _propose_questions(run: PipelineRun[Any]) -> None:
     """Propose a question for each drawn image that has none.
 
-    A question that was withdrawn with a caption or another image that it showed is asked anew.
+    A question that was withdrawn with a caption or another image on its page is asked again.
     """
     images = run.find(Image, *LIVE)
     drawn = parents_of(run.store, [one.id for one in images], Role.SAMPLED_FROM)

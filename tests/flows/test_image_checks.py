@@ -124,7 +124,7 @@ def test_a_changed_answer_brings_an_image_back(
     assert len({one.group for one in find(run.store, "people", Rewrite.kind)}) == 6
 
 
-def test_a_question_withdrawn_with_what_it_showed_is_asked_anew(
+def test_a_question_withdrawn_with_what_it_showed_is_asked_again(
     run: RunContext, build: Build, office: MemoryOffice
 ) -> None:
     build(images_gate="required")
