@@ -17,6 +17,7 @@ from loupe.checks.language import (
     ENGLISH,
     LETTERS,
     SURE,
+    WIDE_SCRIPTS,
     guessed_language,
     has_capitals,
     is_letter_of,
@@ -263,7 +264,6 @@ _TOO_CLOSE = re.compile(
     r"[^\W\d_]{2,}[.!?;:](?=[^\W\d_]{2})|[,;:!?]{2,}|\.{2,}|…|--+(?!\s)|(?<!\s)--+|-{3,}|\w\((?!s\))"
     r"|,(?=[^\W\d_])|//|(?:^|\s)/|\d:\d+:\d"
 )
-_WIDE_SCRIPTS = frozenset(("CJK", "Hiragana", "Katakana"))
 
 
 def _is_spaced(text: _Text) -> Defect | None:
@@ -325,7 +325,7 @@ def _has_no_labels(text: _Text) -> Defect | None:
     plain = _TIME.sub("00", text.plain)
     for match in _COLON.finditer(plain):
         before = match["before"].strip()
-        if _WIDE_SCRIPTS & scripts_of(text.form.language):
+        if WIDE_SCRIPTS & scripts_of(text.form.language):
             letters = sum(one.isalpha() and not one.isascii() for one in before)
             is_label = letters < _FEWEST_LETTERS_BEFORE_COLON
         else:
@@ -372,7 +372,7 @@ _SPELLED_OUT = re.compile(r"(?:(?<!\w)[^\W\d_] ){4}")
 
 def _has_words(text: _Text) -> Defect | None:
     language = text.form.language
-    if scripts_of(language) & _WIDE_SCRIPTS or text.form.shows_signs:
+    if scripts_of(language) & WIDE_SCRIPTS or text.form.shows_signs:
         return None
     if _SPELLED_OUT.search(text.plain) is not None:
         return Defect("gibberish", "spells its words letter by letter")
@@ -484,7 +484,7 @@ def _is_in_third_person(text: _Text) -> Defect | None:
     speakers = frozenset(_SPEAKERS.get(language, "").split())
     for sentence in text.sentences:
         for clause in clauses_of(sentence):
-            if scripts_of(language) & _WIDE_SCRIPTS:
+            if scripts_of(language) & WIDE_SCRIPTS:
                 said = [one for one in speakers if one in clause]
             else:
                 words = _SEEING.sub("", clause.casefold().replace("’", "'")).split()

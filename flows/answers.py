@@ -507,8 +507,13 @@ def check_translation(text: str, name: str, caption: str, language: str) -> None
 
 @lru_cache(maxsize=256)
 def language_of(caption: str) -> str:
-    """Return the language of a caption: English, unless it surely is another."""
+    """Return the language of a caption: English, unless it surely is another.
+
+    A script that English does not use leaves no doubt, however short the caption is.
+    """
     guess, probability = guessed_language(caption)
+    if foreign_script(caption) is not None:
+        return guess
     return guess if probability >= SURE and not _is_english(caption) else ENGLISH
 
 

@@ -96,7 +96,10 @@ class SentRequests:
 
 
 def _object_in(response: httpx.Response) -> dict[str, Any]:
-    text = response.text.removeprefix("\ufeff").strip()
+    try:
+        text = response.content.decode("utf-8-sig").strip()
+    except UnicodeDecodeError as error:
+        raise BrokenAnswerError(f"the body is damaged: {error}", response.text) from error
     if text.startswith("<"):
         raise BrokenAnswerError(
             "with a web page instead of JSON, such as a proxy's sign-in page: check base_url in "

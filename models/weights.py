@@ -149,9 +149,23 @@ def hub_commit(spec: NamedModel, library: str, what: str, ask: Callable[[Any], s
 
 def configuration_of(transformers: Any, ref: ModelRef) -> Any:
     """The configuration of a model with its `model_type`, and its `_commit_hash` if it has one."""
+    refuse_hidden_folder(ref)
     return transformers.AutoConfig.from_pretrained(
         ref.name, revision=ref.revision, trust_remote_code=False
     )
+
+
+def refuse_hidden_folder(ref: ModelRef) -> None:
+    """Raise if a folder of the working folder would be loaded in place of a model of the hub.
+
+    Raises:
+        ModelError: there is a folder of that name; one that is meant is given as a path.
+    """
+    if not ref.name.startswith((".", "/", "~")) and Path(ref.name).exists():
+        raise ModelError(
+            f"the working folder has a folder {ref.name!r}, which would be loaded in place of that "
+            f"model of the hub; write './{ref.name}' if it is meant, or go to another folder"
+        )
 
 
 def load_network(
@@ -162,6 +176,7 @@ def load_network(
     Raises:
         ModelError: the digest of the folder is another, or its weights do not fill the network.
     """
+    refuse_hidden_folder(ref)
     folder = Path(ref.name)
     if folder_sha256 is not None and folder.is_dir():
         require_digest(folder, folder_sha256, folder_digest(folder))

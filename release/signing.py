@@ -117,8 +117,7 @@ def public_key_called(key: str) -> str:
     if _HEX_KEY.fullmatch(text):
         return text
     try:
-        with Path(key).open("rb") as file:
-            data = file.read(_MAX_BYTES)
+        data = read_plain(Path(key).resolve(), _MAX_BYTES)
     except (OSError, ValueError) as error:
         raise UsageError(
             f"a public key must be 64 hex digits or a file with one; got {key!r}"

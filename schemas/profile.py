@@ -4,6 +4,7 @@ docs/ccd.md describes the settings of contrastive images.
 """
 
 import math
+import re
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -267,6 +268,11 @@ class Launch(Record):
     vllm: str | None = None
 
 
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_OWN_HEADERS = ("authorization", "content-length", "content-type", "host", "transfer-encoding")
+"""A key is named by `api_key_variable`; the others belong to the transport."""
+
+
 class OpenAIChat(_SampledModel):
     """A model behind an OpenAI-compatible server, such as vLLM.
 
@@ -319,6 +325,16 @@ class OpenAIChat(_SampledModel):
         """Return everything, besides the model, that determines an answer."""
         asked = {} if self.structured == "json_schema" else {"structured": self.structured}
         return {**self.sent_sampling, **asked, **self.body}
+
+    @field_validator("headers")
+    @classmethod
+    def _can_be_sent(cls, headers: dict[str, str]) -> dict[str, str]:
+        for name, value in headers.items():
+            if not _HEADER_NAME.fullmatch(name) or not (value.isascii() and value.isprintable()):
+                raise ValueError(f"headers must be printable ASCII; got {name!r}")
+            if name.casefold() in _OWN_HEADERS:
+                raise ValueError(f"headers must not set {name}: Loupe sets it")
+        return headers
 
     @field_validator("body")
     @classmethod

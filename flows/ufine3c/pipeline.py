@@ -62,7 +62,7 @@ def _draw_samples(run: UFine3CRun) -> None:
 
 
 def _check_captions(run: UFine3CRun) -> None:
-    run.add(*check_source_captions(run.context, run.dataset))
+    run.add(*check_source_captions(run.context, run.dataset, run.profile.faithfulness.language))
 
 
 def _rewrite(run: UFine3CRun) -> None:

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 
 from loupe.annotate.queues import flag_reasons
-from loupe.checks.form import CAPTION, Defect, form_defect, words_of
+from loupe.checks.form import Defect, Form, form_defect, words_of
+from loupe.checks.language import ENGLISH, WIDE_SCRIPTS, scripts_of
 from loupe.db.entities import (
     LIVE,
     NewEntity,
@@ -31,13 +32,15 @@ FORM_STAGE = "check_caption_form"
 _SHOWN = 3
 
 
-def check_source_captions(context: RunContext, dataset: str) -> tuple[StageReport, ...]:
+def check_source_captions(
+    context: RunContext, dataset: str, language: str
+) -> tuple[StageReport, ...]:
     """Flag the captions of a dataset that do not describe one person, for the gate `originals`.
 
     They are texts that captions of several identities have (as a query such a text has several
-    right answers, and one counts), and texts that are no description in English.
+    right answers, and one counts), and texts that are no description in `language`.
     """
-    reports = (_check_forms(context, dataset), _check_shared(context, dataset))
+    reports = (_check_forms(context, dataset, language), _check_shared(context, dataset))
     counts = Counter(chain.from_iterable(flag_reasons(context.store, dataset).values()))
     if counts:
         reasons = ", ".join(f"{count:,} {reason}" for reason, count in sorted(counts.items()))
@@ -45,25 +48,27 @@ def check_source_captions(context: RunContext, dataset: str) -> tuple[StageRepor
     return reports
 
 
-def _check_forms(context: RunContext, dataset: str) -> StageReport:
+def _check_forms(context: RunContext, dataset: str, language: str) -> StageReport:
     """Flag captions that are no description."""
     stage = Stage(
         name=FORM_STAGE,
         version=VERSION,
         dataset=dataset,
-        configuration={"dataset": dataset},
+        configuration={"dataset": dataset, "language": language},
         label="check captions of sources",
     )
 
     def work(captions: Sequence[StoredEntity]) -> list[WorkResult]:
-        return [WorkResult(one.seq, entities=_form_checks(dataset, one)) for one in captions]
+        return [
+            WorkResult(one.seq, entities=_form_checks(dataset, one, language)) for one in captions
+        ]
 
     return run_stage(context, stage, Pending(dataset, Caption.kind, ("proposed",)), work)
 
 
-def _form_checks(dataset: str, entity: StoredEntity) -> tuple[NewEntity, ...]:
+def _form_checks(dataset: str, entity: StoredEntity, language: str) -> tuple[NewEntity, ...]:
     caption = entity.record(Caption)
-    defect = source_defect(caption.text) if caption.author is None else None
+    defect = source_defect(caption.text, language) if caption.author is None else None
     return () if defect is None else (_check(dataset, entity, defect),)
 
 
@@ -146,7 +151,7 @@ _MENDED = (
 """Slips of people, with what they stand for."""
 
 
-def source_defect(text: str) -> Defect | None:
+def source_defect(text: str, language: str = ENGLISH) -> Defect | None:
     """Return why a caption of a source is no description: a program, a placeholder, a language."""
     plain = text.translate(_WIDE)
     for slip, meant in _MENDED:
@@ -155,10 +160,11 @@ def source_defect(text: str) -> Defect | None:
         plain = plain.lower()
     if plain.count("(") != plain.count(")"):
         plain = plain.replace("(", " ").replace(")", " ")
-    defect = form_defect(plain, CAPTION)
+    defect = form_defect(plain, Form(language, sentences=False))
     if defect and defect.reason in _FOREIGN_TO_DESCRIPTIONS:
         return defect
     words = words_of(text)
-    if len(words) < _FEWEST_WORDS or len("".join(words)) < _FEWEST_LETTERS:
+    is_one_word = len(words) < _FEWEST_WORDS and not scripts_of(language) & WIDE_SCRIPTS
+    if is_one_word or len("".join(words)) < _FEWEST_LETTERS:
         return Defect("too_short", f"is no description: {text!r:.60}")
     return None

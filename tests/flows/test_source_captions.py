@@ -45,7 +45,7 @@ def drawn(home_run: RunContext, tmp_path: Path) -> RunContext:
     source, _ = import_source(home_run, spec)
     settings = SampleSettings(identities=3, images_per_identity=None, seed=0)
     draw_sample(home_run, "built", spec, source, settings)
-    check_source_captions(home_run, "built")
+    check_source_captions(home_run, "built", "en")
     return home_run
 
 
@@ -73,7 +73,7 @@ def test_people_are_asked_about_flagged_captions_alone(drawn: RunContext) -> Non
         assert count_proposed(drawn.store, queue(policy)) == 2
         warnings = [one.warnings for one in candidates(drawn.store, queue(policy))]
         assert all("it is also the caption of 1 others: people/" in one for (one,) in warnings)
-    forms, shared = check_source_captions(drawn, "built")
+    forms, shared = check_source_captions(drawn, "built", "en")
     assert (forms.done, shared.done, shared.already_done) == (0, 0, 2)
 
 
@@ -133,3 +133,17 @@ def test_the_gate_of_rewrites_is_that_of_captions_unless_stated(
     (tmp_path / "b.toml").write_text(f'gate = "required"\n{keys}\n[[sources]]\n{source}')
     build = load_build(tmp_path / "b.toml", UFine3CBuild)
     assert build.gates == {"rewrites_gate": "required", "originals_gate": policy}
+
+
+@pytest.mark.parametrize(
+    ("language", "text"),
+    [
+        ("zh", "一位穿着红色外套的女子站在街边，手里提着一个黑色的包。"),
+        ("zh", "两只狗在沙滩上奔跑。"),
+        ("ru", "Женщина в красном пальто несёт чёрную сумку."),
+        ("de", "Eine Frau in einem roten Mantel trägt eine schwarze Tasche."),
+    ],
+)
+def test_captions_are_judged_in_the_language_of_the_dataset(language: str, text: str) -> None:
+    assert source_defect(text, language) is None
+    assert source_defect(text, "en") is not None
