@@ -36,6 +36,7 @@ from loupe.flows.engine.context import BuildReport, BuildT, PipelineStep, RunCon
 from loupe.flows.engine.desks import desks_in_use, images_url
 from loupe.flows.engine.importing import (
     correct_terms,
+    describe_source,
     imported_licence,
     read_options,
     refusal_of_terms,
@@ -152,7 +153,7 @@ def _check_source(
         yield from _check_videos(subject, source)
     else:
         name = format_name(source.format)
-        licence = licence or _stored_licence(settings, source.name)
+        licence = licence or _stored_licence(settings, source)
         if may_be_rendered and name == RENDERED_IMAGES:
             importer = None
         else:
@@ -190,12 +191,16 @@ def _check_files(subject: str, source: SourceSpec, importer: Importer | None) ->
             yield lacking(subject, detail, remedy)
 
 
-def _stored_licence(settings: Settings, name: str) -> str | None:
-    """Return the present licence of a source that was imported before; None if it was not."""
+def _stored_licence(settings: Settings, spec: SourceSpec) -> str | None:
+    """Return the present licence of the same files if they were imported before, else None."""
     if not is_there(settings.database_url):
         return None
+    try:
+        described = describe_source(spec)
+    except LoupeError:
+        return None  # the checks of its format and files say why
     with closing(Store.open(settings.database_url)) as store:
-        return imported_licence(store, name)
+        return imported_licence(store, described)
 
 
 def _check_videos(subject: str, source: VideoSourceSpec) -> Iterator[Finding]:
