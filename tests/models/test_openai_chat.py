@@ -311,6 +311,8 @@ def test_an_account_without_credit_is_final_at_once(
         (400, {"message": "Your credit balance is too low to access the API."}),
         (402, {"message": "Payment required."}),
         (200, {"code": 402, "message": "Insufficient credits."}),
+        (429, {"code": 402, "message": "The account is empty."}),
+        (429, {"message": "This request requires more credits, or fewer max_tokens."}),
     ]
     for status, error in cases:
         with subtests.test(status=status, error=error):
@@ -384,7 +386,8 @@ def test_an_answer_among_the_reasoning_names_its_cause_and_can_be_read(
             failure = read_completion(body, raw, 0.1, "http://server")
             assert isinstance(failure, ChatFailure)
             assert (failure.reason, failure.is_paid) == ("answer_in_reasoning", True)
-            for said in (field, "content is null", "--reasoning-parser", "enable_thinking"):
+            remedies = ("--reasoning-parser", "enable_thinking", "--retry")
+            for said in (field, "content is null", *remedies):
                 assert said in failure.detail
             spec = OpenAIChat(
                 provider="openai", name="m", revision="1", base_url="http://s", read_reasoning=True
