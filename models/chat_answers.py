@@ -232,7 +232,7 @@ def refusal_of(error: ServerError, address: str, spec: OpenAIChat) -> ChatFailur
         reason = "server_error"
     elif status not in _REFUSING or is_page:
         # A wrong key, right, address or model name: a fault of the settings, not of this input.
-        reason = "misconfigured"
+        reason, hint = "misconfigured", _hint_on_key(status, spec.api_key_variable)
     elif key := _refused_parameter(spec, f"{codes} {said}"):
         reason, hint = "misconfigured", f"; set {key} in the profile"
     else:
@@ -245,6 +245,16 @@ def refusal_of(error: ServerError, address: str, spec: OpenAIChat) -> ChatFailur
         retriable=retriable,
         raw=response.text[:_RAW_CHARACTERS],
     )
+
+
+def _hint_on_key(status: int, variable: str | None) -> str:
+    if status != httpx.codes.UNAUTHORIZED:
+        return ""
+    if variable is None:
+        return (
+            "; it wants a key: name the variable which holds it (api_key_variable in the profile)"
+        )
+    return f"; correct the key in {variable} (api_key_variable in the profile)"
 
 
 def _is_out_of_credit(status: int, codes: str, said: str) -> bool:

@@ -93,14 +93,14 @@ def check_build(
     return [
         *findings,
         *spec.checks(build, profile),
-        *_check_people(settings, spec, build),
+        *_check_people(settings, spec, build, profile),
         *_check_prompts(profile),
         *check_specs(models),
     ]
 
 
 def _check_people(
-    settings: Settings, spec: "PipelineSpec[BuildT, Any]", build: BuildT
+    settings: Settings, spec: "PipelineSpec[BuildT, Any]", build: BuildT, profile: Profile
 ) -> Iterator[Finding]:
     """Check whether people can be asked at the gates of a build that ask them."""
     asked = {key: policy for key, policy in build.gates.items() if policy != "auto"}
@@ -109,7 +109,10 @@ def _check_people(
     said = ", ".join(f'{key} = "{policy}"' for key, policy in asked.items())
     if not has_label_studio(settings):
         detail = f"{said}: people decide, but Label Studio is not running; a run will end and wait"
-        yield lacking(PEOPLE, detail, 'loupe up; or write "auto", and nobody decides')
+        unasked = build.model_copy(update=dict.fromkeys(asked, "auto"))
+        needs_people = set(spec.checks(unasked, profile)) - set(spec.checks(build, profile))
+        advice = "" if needs_people else '; or write "auto", and nobody decides'
+        yield lacking(PEOPLE, detail, f"loupe up{advice}")
         return
     declared = load_queues(settings.queues_file)
     most = max(
@@ -172,9 +175,11 @@ def _check_source(
 
 def _check_files(subject: str, source: SourceSpec, importer: Importer | None) -> Iterator[Finding]:
     """Check whether the files of a source exist and, with an importer, whether they can be read."""
-    missing = [path for path in (source.annotations, source.images) if not path.exists()]
+    named = {"annotations": source.annotations, "images": source.images}
+    missing = next((key for key, path in named.items() if not path.exists()), None)
     if missing:
-        yield lacking(subject, f"there is no {missing[0]}", f"ls {missing[0].parent}")
+        remedy = f"correct {missing} in the build file; paths are relative to it"
+        yield lacking(subject, f"there is no {named[missing]}", remedy)
     elif not source.images.is_dir():
         remedy = "give the folder that image paths are relative to"
         yield lacking(subject, f"{source.images} is no folder of images", remedy)

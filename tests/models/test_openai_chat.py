@@ -324,6 +324,17 @@ def test_an_account_without_credit_is_final_at_once(
             assert counting.ledger.summary()["total"] == 1
 
 
+def test_a_refused_key_names_where_it_comes_from(
+    counting: CountingServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MY_MODEL_API_KEY", "wrong")
+    for key, said in ((None, "which holds"), ("MY_MODEL_API_KEY", "key in MY_MODEL_API_KEY")):
+        counting.ledger.add_faults(Fault("status", status=401))
+        failure = failure_of(counting, api_key_variable=key)
+        assert said in failure.detail
+        assert "api_key_variable in the profile" in failure.detail
+
+
 def error_of(status: int, error: dict[str, Any]) -> Fault:
     return Fault("body", status=status, text=json.dumps({"error": error}))
 
