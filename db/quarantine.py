@@ -129,6 +129,9 @@ class UnusedAnswers(NamedTuple):
     answers: int
 
 
+REPEATS_SIBLING = "near_identical_to_sibling"
+"""The reason of a rejected text that repeats another of its image, which is kept."""
+
 JUDGING_STAGES = ("check_faithfulness",)
 """The stages that reject texts of models, although their answers were parsed."""
 

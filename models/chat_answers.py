@@ -28,7 +28,7 @@ _REASONING_FIELDS = ("reasoning_content", "reasoning")
 _FILTERS = ("content_filter", "content_policy_violation", "responsibleaipolicyviolation")
 _OUT_OF_CREDIT = re.compile(
     r"insufficient[_ ](?:user[_ ])?(?:quota|credit|balance|funds)|billing_|billing (?:hard )?limit"
-    r"|credit balance|out of credit",
+    r"|credit balance|out of credit|(?:more|not enough) credits",
     re.IGNORECASE,
 )
 _UNSUPPORTED = re.compile(
@@ -177,6 +177,21 @@ def read_completion(
     return ChatAnswer(text=text, seconds=seconds, truncated=finish == "length", **usage)
 
 
+def other_model_in(raw: str, name: str) -> str | None:
+    """Return the model that a body names as its author if that is no version of `name`.
+
+    A version of it contains the name, or the last part of it: `openai/gpt-4o` is `gpt-4o-2024`.
+    """
+    try:
+        named = _field(json.loads(raw), "model", str)
+    except (ValueError, RecursionError):
+        return None
+    if not named:
+        return None
+    own, other = (one.casefold().rsplit("/", 1)[-1] for one in (name, named))
+    return None if own in other or other in own else named[:_SAID_CHARACTERS]
+
+
 def _called_with(message: dict[str, Any]) -> str | None:
     """Return the arguments of the only tool call of a message: some servers answer with one."""
     calls = _field(message, "tool_calls", list) or []
@@ -195,8 +210,9 @@ def _answer_in(field: str, address: str) -> str:
         f"{address} answered in {field}, and content is null: the server takes the answer for "
         f"reasoning. Start it without its reasoning parser (vLLM: --reasoning-parser) or with "
         f"another one, or state enable_thinking (body = {{ chat_template_kwargs = {{ "
-        f"enable_thinking = false }} }}) in the profile. If {field} holds the answers, "
-        f"read_reasoning = true in the profile reads them, also those already paid for"
+        f"enable_thinking = false }} }}) in the profile; then the stored answers are replaced "
+        f"after: loupe quarantine DATASET --reason {ANSWER_IN_REASONING} --retry. If {field} holds "
+        f"the answers, read_reasoning = true in the profile reads them, also those already paid for"
     )
 
 
@@ -219,7 +235,7 @@ def refusal_of(error: ServerError, address: str, spec: OpenAIChat) -> ChatFailur
         reason = "server_error"
     elif status not in _REFUSING or is_page:
         # A wrong key, right, address or model name: a fault of the settings, not of this input.
-        reason = "misconfigured"
+        reason, hint = "misconfigured", _hint_on_key(status, spec.api_key_variable)
     elif key := _refused_parameter(spec, f"{codes} {said}"):
         reason, hint = "misconfigured", f"; set {key} in the profile"
     else:
@@ -234,9 +250,20 @@ def refusal_of(error: ServerError, address: str, spec: OpenAIChat) -> ChatFailur
     )
 
 
+def _hint_on_key(status: int, variable: str | None) -> str:
+    if status != httpx.codes.UNAUTHORIZED:
+        return ""
+    if variable is None:
+        return (
+            "; it wants a key: name the variable which holds it (api_key_variable in the profile)"
+        )
+    return f"; correct the key in {variable} (api_key_variable in the profile)"
+
+
 def _is_out_of_credit(status: int, codes: str, said: str) -> bool:
     """Tell whether an account cannot pay, which waiting does not change."""
-    if status == httpx.codes.PAYMENT_REQUIRED or _OUT_OF_CREDIT.search(codes):
+    unpaid = httpx.codes.PAYMENT_REQUIRED
+    if status == unpaid or str(int(unpaid)) in codes.split() or _OUT_OF_CREDIT.search(codes):
         return True
     return status in (400, 403, 429) and _OUT_OF_CREDIT.search(said) is not None
 

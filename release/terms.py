@@ -160,8 +160,8 @@ def refuse_unpermitted(
         raise IntegrityError(
             f"images of {dataset!r} are under terms of their source that are not a known licence: "
             f"{_in_short(wrong)}; correct its licence in the build file, or state why its "
-            f"terms permit the release (--permitted-by SOURCE=REASON, or permitted_terms in "
-            f"releases.toml)"
+            f"terms permit the release (permitted_by in the build file or permitted_terms in "
+            f"releases.toml; of loupe release build, --permitted-by SOURCE=REASON)"
         )
 
 

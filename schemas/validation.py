@@ -3,7 +3,7 @@
 import difflib
 import re
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, get_args
@@ -38,7 +38,13 @@ _PATTERNS = {
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
 
-def fault_of(error: Exception, form: type[BaseModel] | None = None, *, see: str = "") -> str:
+def fault_of(
+    error: Exception,
+    form: type[BaseModel] | None = None,
+    *,
+    see: str = "",
+    tables: Mapping[str, Any] | None = None,
+) -> str:
     """Describe the first error: where it is, what is expected there, and what was found.
 
     Args:
@@ -46,13 +52,34 @@ def fault_of(error: Exception, form: type[BaseModel] | None = None, *, see: str 
             got 'many'"; of other errors, the first line or the class is used.
         form: the expected record; for an unknown key, the most similar known key is named.
         see: the page that lists the known keys.
+        tables: the values of a TOML file, whose arrays of tables are named as their author does.
     """
     if not isinstance(error, ValidationError):
         return next(iter(str(error).splitlines()), "") or type(error).__name__
     faults = error.errors(include_url=False)
     # A misspelt key is unknown, and the right one is missing: the first says more.
     first = next((one for one in faults if _is_misspelt(one, form)), faults[0])
-    place = "".join(map(_printable, ".".join(map(str, first["loc"]))))
+    table, steps = _table_at(first["loc"], tables or {})
+    return table + _sentence_of(first, steps, form, see)
+
+
+def _table_at(loc: tuple[int | str, ...], tables: Mapping[str, Any]) -> tuple[str, Sequence[Any]]:
+    """Return how the table of an array that holds `loc` is called, and the place in it."""
+    if len(loc) < 3 or not isinstance(loc[1], int):
+        return "", loc
+    array = tables.get(str(loc[0]))
+    table = array[loc[1]] if isinstance(array, list) else None
+    if not isinstance(table, Mapping):
+        return "", loc
+    name = table.get("name")
+    called = f"{name!r:.80}" if isinstance(name, str) else f"number {loc[1] + 1}"
+    return f"[[{loc[0]}]] {called}: ", loc[2:]
+
+
+def _sentence_of(
+    first: ErrorDetails, steps: Sequence[Any], form: type[BaseModel] | None, see: str
+) -> str:
+    place = "".join(map(_printable, ".".join(map(str, steps))))
     message = first["msg"].removeprefix(_OURS)[:_MESSAGE_CHARACTERS]  # it may contain the value
     if not place:
         return message
@@ -201,4 +228,5 @@ def validated(
     try:
         return form.model_validate(values, context={"folder": folder} if folder else None)
     except ValidationError as error:
-        raise ConfigurationError(f"{what}: {fault_of(error, form, see=see)}") from error
+        fault = fault_of(error, form, see=see, tables=values)
+        raise ConfigurationError(f"{what}: {fault}") from error

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 _VOWEL_SOUND = re.compile(
     r"(?!uni|one|us[ei]|eu|u-)[aeiou]|hour|heir|honest|slr\b|l-", re.IGNORECASE
 )
+_IRREGULAR = {"person": "people", "box": "boxes"}
 
 
 def with_article(phrase: str) -> str:
@@ -14,8 +15,9 @@ def with_article(phrase: str) -> str:
 
 
 def many(count: int, noun: str) -> str:
-    """Return a count of things: `1 image`, `1,200 images`."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+    """Return a count of things: `1 image`, `1,200 images`, `2 people`."""
+    plural = _IRREGULAR.get(noun, f"{noun}s")
+    return f"{count:,} {noun if count == 1 else plural}"
 
 
 def joined(phrases: Sequence[str]) -> str:

@@ -22,6 +22,9 @@ from loupe.sources.licensed_images import LicensedImagesImporter
 from loupe.sources.records import DEFAULT_OPTIONS, BadRow, ReadOptions, Row, SourceRow
 from loupe.sources.total_text import TotalTextImporter
 
+SEVERAL_IDENTITIES: Final = "image_of_several_identities"
+"""Reason of the rejection of an image file, or of bytes, under more than one identity."""
+
 _IMAGE_SUFFIXES: Final = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif")
 _LONGEST_PATH_BYTES: Final = 4096
 
@@ -260,7 +263,7 @@ class Survey:
             return self._contradicting(
                 row,
                 "file_path",
-                "image_of_several_identities",
+                SEVERAL_IDENTITIES,
                 f"image {row.file_path!r} is under the identities {' and '.join(names)}, wanted "
                 f"one: each caption of it would be right for all of them, and count for one",
             )

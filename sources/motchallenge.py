@@ -28,7 +28,7 @@ _LEAST_COLUMNS = 6
 _MOST_FRAMES = 2**53  # larger integers are not distinct as floats
 _MOST_PX = 1e6
 _NOT_KNOWN = -1.0
-_ROUNDING = 1e-6
+_GREATEST_ROUNDED = 1.01  # of shares of which the greatest are rounded up
 
 
 class BadLine(NamedTuple):
@@ -186,9 +186,10 @@ def _boxes(rows: list[tuple[float, ...]]) -> Boxes:
 def _known(scores: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the scores with the best one, at least 1, where -1 says that none is known.
 
-    Among other scores below 0, -1 is one of them. A share computed as 1.0000001 is 1.
+    Among other scores below 0, -1 is one of them. Shares a little above 1 are rounded.
     """
-    scores = np.where((scores > 1) & (scores < 1 + _ROUNDING), 1, scores)
+    if scores.max(initial=0) <= _GREATEST_ROUNDED:
+        scores = np.minimum(scores, 1)
     unknown = scores == _NOT_KNOWN
     if (scores[~unknown] < 0).any():
         return scores

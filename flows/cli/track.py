@@ -6,6 +6,7 @@ from pathlib import Path
 from loupe.flows.cli.options import ProfileOption, chosen_profile
 from loupe.flows.cli.output import Answer, err, first, note
 from loupe.schemas.errors import UsageError
+from loupe.schemas.wording import many
 
 _SHOWN_LINES = 20
 _USUAL_FRAME_RATE = 30.0
@@ -53,9 +54,15 @@ def track(
                 f"the scores of {detections.name} run from {least:g} to {most:g}, beyond 0 to 1: "
                 f"all boxes count as certain; --score-threshold X uses only those above X"
             )
+        if score_threshold is not None and tracked.greatest_score <= score_threshold:
+            note(
+                f"no box of {detections.name} has a score above {score_threshold:g} "
+                f"(--score-threshold); the greatest is {tracked.greatest_score:g}"
+            )
         sentence = (
-            f"{tracked.people:,} people in {tracked.boxes:,} boxes, of {tracked.detections:,} "
-            f"detections in {tracked.frames:,} frames: {tracked.result}"
+            f"{many(tracked.people, 'person')} in {many(tracked.boxes, 'box')}, "
+            f"of {many(tracked.detections, 'detection')} in {many(tracked.frames, 'frame')}: "
+            f"{tracked.result}"
         )
         return Answer(tracked.as_json(), [sentence], failed=bool(bad))
     if video is None or detections is not None:
@@ -67,14 +74,14 @@ def track(
         tracking = chosen.tracking.model_copy(update={"frame_rate": frame_rate})
         chosen = chosen.model_copy(update={"tracking": tracking})
     tracks = track_video(video, out_, chosen, console_progress(err))
-    counts = f"{tracks.tracklets:,} tracklets, of {tracks.tracks:,} tracks"
-    lines = [f"{counts} in {tracks.frames:,} frames: {tracks.folder}"]
+    counts = f"{many(tracks.tracklets, 'tracklet')}, of {many(tracks.tracks, 'track')}"
+    lines = [f"{counts} in {many(tracks.frames, 'frame')}: {tracks.folder}"]
     if tracks.rejected:
-        lines.append(f"  {len(tracks.rejected):,} tracks were rejected:")
+        lines.append(f"  rejected: {many(len(tracks.rejected), 'track')}:")
     rest = "and {:,} more, in tracklets.json"
     lines += [f"  {line}" for line in first(tracks.rejected, _SHOWN_LINES, rest)]
     if tracks.unseen:
-        lines.append(f"  {tracks.unseen:,} tracks never had a box inside the frame")
+        lines.append(f"  {many(tracks.unseen, 'track')} never had a box inside the frame")
     for line in filter(None, (tracks.notice, tracks.problem)):
         note(line)
     return Answer(tracks.as_json(), lines, failed=bool(tracks.problem))

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from loupe.db.entities import LIVE, NewEntity, StoredEntity, WorkResult, find, new_entity
+from loupe.db.entities import LIVE, NewEntity, WorkResult, find, new_entity
 from loupe.db.release_rows import corrections_of
 from loupe.db.releases import list_releases
 from loupe.db.store import Store
@@ -37,10 +37,16 @@ from loupe.schemas.records import (
     SourceTerms,
     TermsCorrection,
 )
-from loupe.sources.annotations import Importer
+from loupe.sources.annotations import Importer, digest_file
 from loupe.sources.images import ImageLimits, ImageProblem, InspectedImage, inspect_any
-from loupe.sources.importer import importer_for, misplaced_image, read_source
+from loupe.sources.importer import (
+    SEVERAL_IDENTITIES,
+    importer_for,
+    misplaced_image,
+    read_source,
+)
 from loupe.sources.records import BadRow, ReadOptions, Row, SourceRow
+from loupe.sources.rendered import TRUTHS_FILE
 
 # Withdrawn items are not imported again, from any source
 
@@ -83,9 +89,7 @@ def register_source(
     Raises:
         ConfigurationError: `releases.toml` cannot be read.
     """
-    terms = described.terms.model_dump()
-    known = [one.record(Source) for one in _imported(context.store, spec)]
-    source = next((one for one in known if one.model_copy(update=terms) == described), described)
+    source = _imported_before(context.store, described) or described
     entity = get_or_create_entity(context, source, source.name)
     correct_terms(context, spec)
     corrected = corrections_of(context.store, [entity.id]).get(entity.id)
@@ -104,7 +108,7 @@ def correct_terms(context: RunContext, spec: SourceSpec | VideoSourceSpec) -> No
     Imported entities are not changed; future releases show the corrected terms. Terms that the
     build does not state are kept. A message names the releases that were made under other terms.
     """
-    for entity in _imported(context.store, spec):
+    for entity in find(context.store, spec.name, Source.kind, states=LIVE):
         source = entity.record(Source)
         earlier = corrections_of(context.store, [entity.id]).get(entity.id)
         terms = earlier[1].terms if earlier else source.terms
@@ -156,18 +160,29 @@ def _undue_credits(spec: SourceSpec | VideoSourceSpec, terms: SourceTerms) -> di
     return {"citation": "", "homepage": None}
 
 
-def imported_licence(store: Store, name: str) -> str | None:
-    """Return the present licence of the source of that name; None if it was not imported."""
-    licence = None
-    for entity in find(store, name, Source.kind, states=LIVE):
-        corrected = corrections_of(store, [entity.id]).get(entity.id)
-        licence = (corrected[1] if corrected else entity.record(Source)).terms.licence
-    return licence
+def imported_licence(store: Store, described: Source) -> str | None:
+    """Return the present licence of a source; None if it was not imported.
+
+    Another annotation file under the same name is another source: its terms are its own.
+    """
+    source = _imported_before(store, described)
+    if source is None:
+        return None
+    for entity in find(store, source.name, Source.kind, states=LIVE):
+        if entity.record(Source) == source:
+            corrected = corrections_of(store, [entity.id]).get(entity.id)
+            return corrected[1].licence if corrected else source.licence
+    return None
 
 
-def _imported(store: Store, spec: SourceSpec | VideoSourceSpec) -> list[StoredEntity]:
-    """Return the annotation files that were imported under the name of a source."""
-    return list(find(store, spec.name, Source.kind, states=LIVE))
+def _imported_before(store: Store, described: Source) -> Source | None:
+    """Return the source as it was first imported, whose terms may be others; None if it was not."""
+    terms = described.terms.model_dump()
+    for entity in find(store, described.name, Source.kind, states=LIVE):
+        source = entity.record(Source)
+        if source.model_copy(update=terms) == described:
+            return source
+    return None
 
 
 def refusal_of_terms(
@@ -240,7 +255,35 @@ def open_source(context: RunContext, spec: SourceSpec) -> "OpenSource":
         raise ConfigurationError(
             f"dataset {spec.name!r} was built from other sources; import under another name"
         )
-    described = importer.describe(
+    described = describe_source(spec)
+    if not spec.citation and not importer.is_collection(spec.name, spec.licence):
+        context.progress.say(
+            f"source {spec.name}: the authors of {importer.format} are not cited, because its name "
+            f"or its licence is another; if it is their collection, state its citation"
+        )
+    entity, source = register_source(context, described, spec)
+    tombstones = Tombstones(context.store)
+    limits = ImageLimits(least_side_px=spec.least_side_px, greatest_aspect=spec.greatest_aspect)
+    return OpenSource(context, spec, importer, source, entity, tombstones, limits)
+
+
+def describe_source(spec: SourceSpec) -> Source:
+    """Return the source of `spec`, with the terms of its format where the build states none.
+
+    Raises:
+        FormatError: the annotations cannot be read.
+    """
+    if format_name(spec.format) == RENDERED_IMAGES:
+        return Source(
+            name=spec.name,
+            format=RENDERED_IMAGES,
+            annotation_file=TRUTHS_FILE,
+            annotation_sha256=digest_file(spec.images / TRUTHS_FILE),
+            licence=spec.licence or "Unknown: the format names none",
+            citation=spec.citation or "",
+            homepage=spec.homepage,
+        )
+    described = importer_for(spec.format).describe(
         spec.annotations,
         name=spec.name,
         licence=spec.licence,
@@ -248,16 +291,8 @@ def open_source(context: RunContext, spec: SourceSpec) -> "OpenSource":
         homepage=spec.homepage,
         granularity=spec.granularity,
     )
-    if not spec.citation and not importer.is_collection(spec.name, spec.licence):
-        context.progress.say(
-            f"source {spec.name}: the authors of {importer.format} are not cited, because its name "
-            f"or its licence is another; if it is their collection, state its citation"
-        )
     shape = {"least_side_px": spec.least_side_px, "greatest_aspect": spec.greatest_aspect}
-    described = described.model_copy(update=shape)
-    entity, source = register_source(context, described, spec)
-    tombstones = Tombstones(context.store)
-    return OpenSource(context, spec, importer, source, entity, tombstones, ImageLimits(**shape))
+    return described.model_copy(update=shape)
 
 
 def read_options(spec: SourceSpec) -> ReadOptions:
@@ -305,7 +340,7 @@ class OpenSource:
     def result(self, number: int, row: Row) -> WorkResult:
         """Return the result of the row with that number."""
         if isinstance(row, BadRow):
-            return WorkResult(number, rejection=row.as_rejection())
+            return WorkResult(number, rejection=self._rejection(row))
         made: list[NewEntity] = []
         for one in (row.contrast.anchor, row) if row.contrast else (row,):
             inspected = inspect_any(self.spec.images, one, self.limits)
@@ -331,6 +366,21 @@ class OpenSource:
             for record in self._caption_records(row)
         ]
         return WorkResult(number, entities=(*made, *captions))
+
+    def _rejection(self, row: BadRow) -> Rejection:
+        """Return the rejection of a row; that of an image of several identities has its digest.
+
+        Their copies under another path are not theirs either (`loupe.flows.engine.sampling`).
+        """
+        rejection = row.as_rejection()
+        if row.reason != SEVERAL_IDENTITIES:
+            return rejection
+        image = SourceRow.model_validate_json(row.raw)
+        inspected = inspect_any(self.spec.images, image, self.limits)
+        if isinstance(inspected, ImageProblem):
+            return rejection
+        shared = {"source": self.entity.id, "identity": image.identity, "sha256": inspected.sha256}
+        return rejection.model_copy(update={"context": {**rejection.context, "shared": shared}})
 
     def _facts(self, row: SourceRow, inspected: InspectedImage) -> list[NewEntity]:
         """Return one entity with the known facts of the image, or none if nothing is known."""

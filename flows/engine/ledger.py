@@ -17,6 +17,7 @@ from loupe.db.store import Store, drop_claims, is_claim_held, pauses, release_cl
 from loupe.flows.answers import repairs_of
 from loupe.flows.engine.stopping import Budget, Waits
 from loupe.models.chat import ChatModel, RemoteModel, RereadingModel, RetryingModel, Sender
+from loupe.models.chat_answers import other_model_in
 from loupe.schemas.chat import ChatAnswer, ChatFailure, ChatOutcome, ChatRequest, ModelRef
 from loupe.schemas.errors import BudgetReachedError, ConfigurationError, ServiceError
 from loupe.schemas.profile import Prices
@@ -47,8 +48,10 @@ class RecordedChatModel:
         prices: Prices | None,
         budget: Budget,
         waits: Waits | None = None,
+        warn: Callable[[str], None] | None = None,
     ) -> None:
         require_prices(model.ref, prices, budget)
+        self._warn = warn
         self._waits = waits or Waits()
         self._sender = _ClaimingSender(store, budget, self.key, self._waits)
         if isinstance(model, RetryingModel):
@@ -116,6 +119,7 @@ class RecordedChatModel:
         claim_id = stream.claims[key]
         if isinstance(outcome, ChatFailure) and not outcome.is_paid:
             return self._give_back(key, claim_id, outcome, stream)
+        self._warn_of_another_model(outcome)
         known = outcome.tokens_in, outcome.tokens_out
         counted = _with_estimates(known, request, outcome)
         self._budget.spend(sum(counted), self._cost(*counted))
@@ -143,6 +147,16 @@ class RecordedChatModel:
         except ServiceError:
             stream.lost.append(request)
         return outcome
+
+    def _warn_of_another_model(self, outcome: ChatOutcome) -> None:
+        """Say once that the server names another model than the profile does."""
+        wanted = self._model.ref.name
+        if self._warn and (other := other_model_in(outcome.raw, wanted)):
+            self._warn(
+                f"warning: the server of {wanted!r} says that the model {other!r} answers; if it "
+                f"is not the same, correct name or base_url in the profile"
+            )
+            self._warn = None
 
     def _give_back(
         self, key: str, claim_id: str, failure: ChatFailure, stream: "_Stream"

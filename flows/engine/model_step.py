@@ -65,6 +65,7 @@ class DatasetModel:
             spec.prices,
             context.budget,
             context.progress.waits,
+            context.progress.say,
         )
 
     @property

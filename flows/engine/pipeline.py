@@ -36,6 +36,7 @@ from loupe.flows.engine.context import BuildReport, BuildT, PipelineStep, RunCon
 from loupe.flows.engine.desks import desks_in_use, images_url
 from loupe.flows.engine.importing import (
     correct_terms,
+    describe_source,
     imported_licence,
     read_options,
     refusal_of_terms,
@@ -92,14 +93,14 @@ def check_build(
     return [
         *findings,
         *spec.checks(build, profile),
-        *_check_people(settings, spec, build),
+        *_check_people(settings, spec, build, profile),
         *_check_prompts(profile),
         *check_specs(models),
     ]
 
 
 def _check_people(
-    settings: Settings, spec: "PipelineSpec[BuildT, Any]", build: BuildT
+    settings: Settings, spec: "PipelineSpec[BuildT, Any]", build: BuildT, profile: Profile
 ) -> Iterator[Finding]:
     """Check whether people can be asked at the gates of a build that ask them."""
     asked = {key: policy for key, policy in build.gates.items() if policy != "auto"}
@@ -108,7 +109,10 @@ def _check_people(
     said = ", ".join(f'{key} = "{policy}"' for key, policy in asked.items())
     if not has_label_studio(settings):
         detail = f"{said}: people decide, but Label Studio is not running; a run will end and wait"
-        yield lacking(PEOPLE, detail, 'loupe up; or write "auto", and nobody decides')
+        unasked = build.model_copy(update=dict.fromkeys(asked, "auto"))
+        needs_people = set(spec.checks(unasked, profile)) - set(spec.checks(build, profile))
+        advice = "" if needs_people else '; or write "auto", and nobody decides'
+        yield lacking(PEOPLE, detail, f"loupe up{advice}")
         return
     declared = load_queues(settings.queues_file)
     most = max(
@@ -152,7 +156,7 @@ def _check_source(
         yield from _check_videos(subject, source)
     else:
         name = format_name(source.format)
-        licence = licence or _stored_licence(settings, source.name)
+        licence = licence or _stored_licence(settings, source)
         if may_be_rendered and name == RENDERED_IMAGES:
             importer = None
         else:
@@ -171,9 +175,11 @@ def _check_source(
 
 def _check_files(subject: str, source: SourceSpec, importer: Importer | None) -> Iterator[Finding]:
     """Check whether the files of a source exist and, with an importer, whether they can be read."""
-    missing = [path for path in (source.annotations, source.images) if not path.exists()]
+    named = {"annotations": source.annotations, "images": source.images}
+    missing = next((key for key, path in named.items() if not path.exists()), None)
     if missing:
-        yield lacking(subject, f"there is no {missing[0]}", f"ls {missing[0].parent}")
+        remedy = f"correct {missing} in the build file; paths are relative to it"
+        yield lacking(subject, f"there is no {named[missing]}", remedy)
     elif not source.images.is_dir():
         remedy = "give the folder that image paths are relative to"
         yield lacking(subject, f"{source.images} is no folder of images", remedy)
@@ -190,12 +196,16 @@ def _check_files(subject: str, source: SourceSpec, importer: Importer | None) ->
             yield lacking(subject, detail, remedy)
 
 
-def _stored_licence(settings: Settings, name: str) -> str | None:
-    """Return the present licence of a source that was imported before; None if it was not."""
+def _stored_licence(settings: Settings, spec: SourceSpec) -> str | None:
+    """Return the present licence of the same files if they were imported before, else None."""
     if not is_there(settings.database_url):
         return None
+    try:
+        described = describe_source(spec)
+    except LoupeError:
+        return None  # the checks of its format and files say why
     with closing(Store.open(settings.database_url)) as store:
-        return imported_licence(store, name)
+        return imported_licence(store, described)
 
 
 def _check_videos(subject: str, source: VideoSourceSpec) -> Iterator[Finding]:

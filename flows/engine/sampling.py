@@ -14,8 +14,10 @@ from loupe.db.entities import (
     find_children,
     new_entity,
 )
+from loupe.db.quarantine import quarantined
 from loupe.db.store import Store
 from loupe.flows.engine.context import RunContext
+from loupe.flows.engine.importing import STAGE as IMPORT
 from loupe.flows.engine.report import StageReport
 from loupe.flows.engine.runner import Stage, get_or_create_entity, quarantine, run_stream
 from loupe.schemas.base import Record, digest_of
@@ -23,6 +25,7 @@ from loupe.schemas.build import SourceSpec
 from loupe.schemas.errors import ConfigurationError
 from loupe.schemas.provenance import Role
 from loupe.schemas.records import Caption, Granularity, Image, Rejection, Sample, Source
+from loupe.sources.importer import SEVERAL_IDENTITIES
 
 VERSION = "1"
 STAGE = "sample_identities"
@@ -138,11 +141,18 @@ class _Repeated(NamedTuple):
 
 
 def _repeated_images(store: Store, source: NewEntity, spec: SourceSpec) -> dict[str, _Repeated]:
-    """Return the images of the split whose bytes are those of several identities of the source."""
+    """Return the images of the split whose bytes are those of several identities of the source.
+
+    The identities of files that the import rejected, because it saw them under several, count.
+    """
     owners: dict[str, set[str]] = defaultdict(set)
     for entity in _images_of(store, source):
         record = entity.record(Image)
         owners[record.sha256].add(_owner(record))
+    for rejection in quarantined(store, spec.name, SEVERAL_IDENTITIES, stage=IMPORT):
+        shared = rejection.context.get("shared")
+        if shared and shared["source"] == source.id:
+            owners[shared["sha256"]].add(f"{spec.name}/{shared['identity']}")
     return {
         entity.id: _Repeated(entity, record, sorted(owners[record.sha256]))
         for entity in _images_of(store, source)
@@ -172,7 +182,7 @@ def _repeats(image: Image, owners: Sequence[str]) -> Rejection:
         f"image {image.file_path!r} is the same image, byte for byte, under the identities "
         f"{' and '.join(owners)}; keep it under one of them"
     )
-    return Rejection.of(COMPARISON, "image_of_several_identities", detail, file=image.file_path)
+    return Rejection.of(COMPARISON, SEVERAL_IDENTITIES, detail, file=image.file_path)
 
 
 def _copied(

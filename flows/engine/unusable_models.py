@@ -6,6 +6,7 @@ from math import ceil
 from loupe.annotate.queues import dropped_by_gates
 from loupe.db.quarantine import (
     JUDGING_STAGES,
+    REPEATS_SIBLING,
     dropped_share,
     quarantined,
     unused_answers,
@@ -37,7 +38,12 @@ def refuse_unusable_models(
     for report in reports:
         if not report.asked_model:
             continue
-        unused = unused_answers(store, dataset, report.plan_id)
+        # Of texts that repeat each other one is used, which says nothing against their model.
+        unused = [
+            one
+            for one in unused_answers(store, dataset, report.plan_id)
+            if one.reason != REPEATS_SIBLING
+        ]
         used = used_answers(store, dataset, report.plan_id)
         dropped, share = dropped_share(store, dataset, report.plan_id)
         dropped = min(dropped, ceil(share * used))  # an answer may have several results

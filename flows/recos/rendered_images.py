@@ -9,7 +9,7 @@ import PIL.Image
 
 from loupe.db.entities import AgentRef, NewEntity, WorkResult, new_entity
 from loupe.flows.engine.context import RunContext
-from loupe.flows.engine.importing import Tombstones, register_source
+from loupe.flows.engine.importing import Tombstones, describe_source, register_source
 from loupe.flows.engine.report import StageReport
 from loupe.flows.engine.runner import Stage, quarantine, run_stream
 from loupe.flows.recos.sign_pairs import FurtherPairs
@@ -17,9 +17,8 @@ from loupe.models.ocr import TextReader, by_columns
 from loupe.schemas.build import RENDERED_IMAGES, SourceSpec, TaskSpec
 from loupe.schemas.processes import usual_workers
 from loupe.schemas.provenance import Role
-from loupe.schemas.records import Image, Rejection, Source
+from loupe.schemas.records import Image, Rejection
 from loupe.schemas.recos import RenderedTruth
-from loupe.sources.annotations import digest_file
 from loupe.sources.images import ImageProblem, inspect_image
 from loupe.sources.rendered import (
     GENERATOR,
@@ -104,16 +103,7 @@ def import_rendered(
     Raises:
         FormatError: there is no readable `truths.jsonl`.
     """
-    described = Source(
-        name=spec.name,
-        format=RENDERED_IMAGES,
-        annotation_file=TRUTHS_FILE,
-        annotation_sha256=digest_file(spec.images / TRUTHS_FILE),
-        licence=spec.licence or "Unknown: the format names none",
-        citation=spec.citation or "",
-        homepage=spec.homepage,
-    )
-    entity, source = register_source(context, described, spec)
+    entity, source = register_source(context, describe_source(spec), spec)
     stage = Stage(
         name=STAGE,
         version=VERSION,

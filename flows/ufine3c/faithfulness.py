@@ -24,6 +24,7 @@ from loupe.db.entities import (
     find_in_groups,
     new_entity,
 )
+from loupe.db.quarantine import REPEATS_SIBLING
 from loupe.db.store import Store
 from loupe.db.work import Pending
 from loupe.flows.answers import UnusableAnswerError, language_of, read_text
@@ -303,8 +304,7 @@ class RewriteChecks(Program[_Rewritten]):
         parents = [(Role.CHECKS, item.id)]
         entity = new_entity(report, self.dataset, parents=parents, group=item.group)
         dropped = tuple(
-            NewDecision(one.id, "reject", software(), reason="near_identical_to_sibling")
-            for one in alike
+            NewDecision(one.id, "reject", software(), reason=REPEATS_SIBLING) for one in alike
         )
         return WorkResult(item.seq, entities=(entity,), decisions=dropped)
 

@@ -16,6 +16,7 @@ from loupe.prompts.loader import Prompt, load_prompt
 from loupe.schemas.build import UFine3CBuild
 from loupe.schemas.profile import BuiltinRewriter, ChatModelSpec, ImportedRewrites, Profile
 from loupe.schemas.records import Caption
+from loupe.schemas.wording import many
 
 _CHARACTERS_PER_TOKEN = 4.0  # English text, the usual estimate
 _SAMPLED_CAPTIONS = 200
@@ -37,7 +38,7 @@ class ForecastRow(NamedTuple):
         price = "" if self.cost is None else f", about {self.cost:.2f} {self.currency}"
         tokens = f"about {self.tokens_in + self.tokens_out:,} tokens{price}"
         free = not (self.tokens_in or self.tokens_out or self.cost)
-        return f"{self.model}: at most {self.calls:,} calls" + ("" if free else f", {tokens}")
+        return f"{self.model}: at most {many(self.calls, 'call')}" + ("" if free else f", {tokens}")
 
 
 def forecast(store: Store, build: UFine3CBuild, profile: Profile) -> list[ForecastRow]:

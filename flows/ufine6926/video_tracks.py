@@ -54,6 +54,7 @@ class TrackedDetections:
     people: int
     bad_lines: tuple[BadLine, ...]
     score_range: tuple[float, float] | None
+    greatest_score: float
 
     def as_json(self) -> dict[str, Any]:
         """Return the record for `--json`."""
@@ -100,6 +101,7 @@ def track_detections(
         people=len({result.number for result in results}),
         bad_lines=tuple(bad_lines),
         score_range=score_range,
+        greatest_score=float(detections.scores.max(initial=0.0)),
     )
 
 

@@ -46,8 +46,12 @@ def test_a_tilde_is_the_home_folder_of_the_user(
 def test_an_error_names_the_wrong_key(tmp_path: Path) -> None:
     cases = [
         ("dataset", "datset", "unknown key 'datset'; did you mean 'dataset'"),
-        ("format", "formta", r"unknown key 'sources\.0\.formta'; did you mean 'format'"),
-        ('name = "people"', 'name = "people"\nsplit = "tset"', r"sources\.0\.split: .* got 'tset'"),
+        (
+            "format",
+            "formta",
+            r"\[\[sources\]\] 'people': unknown key 'formta'; did you mean 'format'",
+        ),
+        ('name = "people"', 'name = "people"\nsplit = "tset"', "split: .* got 'tset'"),
         ('"mine"', '"../mine"', r"dataset: must be up to 64 .* got '\.\./mine'"),
         ('"mine"', '"people"', "dataset must not have the name of a source; got 'people'"),
         ("[[sources]]", "sources = []\n[[x]]", "sources: Tuple should have at least 1 item"),
@@ -140,8 +144,8 @@ def test_an_unknown_home_is_reported(tmp_path: Path) -> None:
 
 def test_an_error_names_the_wrong_key_of_a_video_build(tmp_path: Path) -> None:
     cases = [
-        ('licence = "CC BY 4.0"', "", r"sources\.0\.licence is missing"),
-        ('"CC BY 4.0"', '" "', r"sources\.0\.licence: .* got ' '"),
+        ('licence = "CC BY 4.0"', "", r"\[\[sources\]\] 'street': licence is missing"),
+        ('"CC BY 4.0"', '" "', "licence: .* got ' '"),
         ("every_nth_frame = 3", "every_nth_frame = 0", "every_nth_frame: .* got 0"),
         ('"walkers"', '"street"', "dataset must not have the name of a source"),
         ("tracklets_gate", "tracklet_gate", "unknown key 'tracklet_gate'; did you mean 'trackle"),
@@ -203,7 +207,7 @@ SOURCE = BUILD[BUILD.index("[[sources]]") :]
         ),
         (
             SOURCE.replace("annotations", "anotations"),
-            "unknown key 'sources.0.anotations'; did you mean 'annotations'?",
+            "[[sources]] 'people': unknown key 'anotations'; did you mean 'annotations'?",
         ),
         (SOURCE.replace("sources", "source"), "unknown key 'source'; did you mean 'sources'?"),
         ("sources = 'a.json'", "sources: must be a list, got 'a.json'"),

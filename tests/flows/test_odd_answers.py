@@ -124,6 +124,21 @@ def is_read(outcome: ChatOutcome) -> bool:
     return isinstance(outcome, ChatAnswer) and outcome.text.startswith("Said")
 
 
+@pytest.mark.parametrize(("named", "said"), [("zzz-other", 1), ("lab/counting-2026", 0)])
+def test_a_server_that_names_another_model_is_warned_of_once(
+    sqlite_store: Store, server: CountingServer, named: str, said: int
+) -> None:
+    server.ledger.add_faults(Fault("model", text=named, times=99))
+    spec = OpenAIChat(provider="openai", name="counting", revision="1", base_url=server.base_url)
+    warnings: list[str] = []
+    model = RecordedChatModel(
+        OpenAIChatModel(spec), sqlite_store, DATASET, None, Budget(), warn=warnings.append
+    )
+    assert len(ask(model, requests(5))) == 5
+    assert len(warnings) == said
+    assert all("'counting'" in one and "'zzz-other'" in one for one in warnings)
+
+
 def test_an_answer_whose_usage_is_unknown_counts_towards_the_limit(
     sqlite_store: Store, server: CountingServer
 ) -> None:

@@ -217,6 +217,30 @@ def test_videos_that_are_not_there_are_named(loupe: Loupe, tmp_path: Path) -> No
     assert "clips/*.mp4' names no files" in checked.out
 
 
+def test_auto_is_not_advised_where_only_people_can_describe(loupe: Loupe, tmp_path: Path) -> None:
+    (tmp_path / "a.avi").write_bytes(b"a video")
+    source = {"name": "street", "videos": "a.avi", "licence": "CC0-1.0"}
+    build = {"gate": "auto", "descriptions_gate": "required", "sources": [source]}
+    config = write_toml(tmp_path / "build.toml", build)
+    for profile, may_be_auto in (("builtin", False), ("hosted", True)):
+        options = ("--config", config, "--profile", profile, "--check")
+        checked = loupe("run", "build-ufine6926", *options)
+        assert "Label Studio is not running" in checked.out
+        assert ('write "auto"' in checked.out) == may_be_auto
+
+
+def test_a_path_that_is_not_there_names_its_key(loupe: Loupe, tmp_path: Path) -> None:
+    (tmp_path / "town.txt").write_text("a.jpg\n")
+    source = {**PHOTOS, "images": "fotos", "licence": "CC0-1.0"}
+    config = write_toml(tmp_path / "build.toml", {"gate": "auto", "sources": [source]})
+    refused = " ".join(loupe("run", "build-ufine3c", "--config", config).err.split())
+    assert "fotos fix: correct images in the build file" in refused
+    misspelt = {**source, "image": "town"}
+    config = write_toml(tmp_path / "build.toml", {"gate": "auto", "sources": [misspelt]})
+    refused = " ".join(loupe("run", "build-ufine3c", "--config", config).err.split())
+    assert "[[sources]] 'photos': unknown key 'image'; did you mean 'images'?" in refused
+
+
 PHOTOS = {"name": "photos", "format": "image-list", "images": "town", "annotations": "town.txt"}
 DRAWN = {"task": "numerical calculation", "images": 12}
 SEEN = {"task": "scene", "source": "photos", "images": 4}

@@ -161,6 +161,24 @@ def test_an_image_of_several_identities_is_drawn_for_none(
     assert quarantined_files(home_run, "built", "image_of_several_identities") == left_out
 
 
+def test_a_copy_of_a_file_under_two_identities_is_not_that_of_a_third(
+    home_run: RunContext, spec: SourceSpec
+) -> None:
+    records = json.loads(spec.annotations.read_text())
+    names = sorted({one["id"] for one in records})
+    first, second, third = (next(one for one in records if one["id"] == name) for name in names[:3])
+    second["file_path"] = first["file_path"]
+    spec.annotations.write_text(json.dumps(records))
+    shutil.copy(spec.images / first["file_path"], spec.images / third["file_path"])
+    source, _ = import_source(home_run, spec)
+    draw(home_run, spec, source, identities=9)
+    files = [one.record(Image).file_path for one in find(home_run.store, "built", Image.kind)]
+    assert third["file_path"] not in files
+    assert quarantined_files(home_run, "built", "image_of_several_identities") == [
+        third["file_path"]
+    ]
+
+
 def test_an_image_that_another_source_gave_is_not_drawn_again(
     home_run: RunContext, spec: SourceSpec
 ) -> None:

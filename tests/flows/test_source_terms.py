@@ -139,6 +139,20 @@ def test_forbidding_terms_name_the_existing_releases(build: Builder) -> None:
     assert "corrected" not in build("0.2.0", "CC-BY-ND-4.0").err
 
 
+def test_only_the_same_file_keeps_the_terms_that_its_build_omits(
+    build: Builder, tmp_path: Path
+) -> None:
+    build("0.1.0", "CC-BY-4.0")
+    assert build("0.1.1", "").exit_code == 0
+    other = write_people(tmp_path / "x", Granularity.MEDIUM, identities=4, images=1, captions=1)
+    (tmp_path / "people" / other.name).write_bytes(other.read_bytes())
+    refused = build("0.2.0", "")
+    assert refused.exit_code == 2
+    output = " ".join(refused.err.split())
+    assert "no model was called" in output
+    assert "source people: people has terms that are not a known licence" in output
+
+
 def test_a_patch_release_has_the_current_terms(build: Builder, loupe: Loupe) -> None:
     first = Path(build("0.1.0", "CC-BY-NC-4.0").json["release"])
     build("0.1.0", "CC-BY-4.0")

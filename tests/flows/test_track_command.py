@@ -72,6 +72,13 @@ def test_scores_of_any_scale_are_used(
     assert ("all boxes count as certain" in ran.err) == (not options)
 
 
+def test_a_threshold_above_all_scores_is_said(loupe: Loupe, file: Path, tmp_path: Path) -> None:
+    ran = loupe("track", "--detections", file, "--out", tmp_path / "o", "--score-threshold", "9")
+    assert ran.exit_code == 0
+    assert "has a score above 9 (--score-threshold); the greatest is " in ran.err
+    assert "0 people in 0 boxes" in ran.out
+
+
 def test_invalid_lines_are_named_and_skipped(loupe: Loupe, file: Path, tmp_path: Path) -> None:
     text = file.read_text()
     file.write_text(f"nonsense\n{text}\n5,-1,nan,1,2,3\n{text.splitlines()[0]}\n")

@@ -173,3 +173,10 @@ def test_the_quarantine_of_a_dataset_lists_the_records_of_its_sources(hosted: Ho
     assert [row["dataset"] for row in found["counts"]] == ["street"]
     retried = hosted.loupe("quarantine", "people", "--reason", "missing_image", "--retry", "--json")
     assert retried.json["put_back"] == 1
+
+
+def test_texts_that_repeat_another_models_do_not_stop_a_release(hosted: Hosted) -> None:
+    ran = hosted.run(None, {"revision": "2"})
+    assert ran.exit_code == 0, ran.err
+    assert f"{CAPTIONS} near_identical_to_sibling" in ran.err
+    assert hosted.releases == ["people-0.1.0"]

@@ -311,6 +311,8 @@ def test_an_account_without_credit_is_final_at_once(
         (400, {"message": "Your credit balance is too low to access the API."}),
         (402, {"message": "Payment required."}),
         (200, {"code": 402, "message": "Insufficient credits."}),
+        (429, {"code": 402, "message": "The account is empty."}),
+        (429, {"message": "This request requires more credits, or fewer max_tokens."}),
     ]
     for status, error in cases:
         with subtests.test(status=status, error=error):
@@ -320,6 +322,17 @@ def test_an_account_without_credit_is_final_at_once(
             assert (failure.reason, failure.retriable) == ("quota_exhausted", True)
             assert str(error["message"]) in failure.detail
             assert counting.ledger.summary()["total"] == 1
+
+
+def test_a_refused_key_names_where_it_comes_from(
+    counting: CountingServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MY_MODEL_API_KEY", "wrong")
+    for key, said in ((None, "which holds"), ("MY_MODEL_API_KEY", "key in MY_MODEL_API_KEY")):
+        counting.ledger.add_faults(Fault("status", status=401))
+        failure = failure_of(counting, api_key_variable=key)
+        assert said in failure.detail
+        assert "api_key_variable in the profile" in failure.detail
 
 
 def error_of(status: int, error: dict[str, Any]) -> Fault:
@@ -384,7 +397,8 @@ def test_an_answer_among_the_reasoning_names_its_cause_and_can_be_read(
             failure = read_completion(body, raw, 0.1, "http://server")
             assert isinstance(failure, ChatFailure)
             assert (failure.reason, failure.is_paid) == ("answer_in_reasoning", True)
-            for said in (field, "content is null", "--reasoning-parser", "enable_thinking"):
+            remedies = ("--reasoning-parser", "enable_thinking", "--retry")
+            for said in (field, "content is null", *remedies):
                 assert said in failure.detail
             spec = OpenAIChat(
                 provider="openai", name="m", revision="1", base_url="http://s", read_reasoning=True

@@ -7,7 +7,8 @@ from pydantic import Field, ValidationError, model_validator
 
 from loupe.schemas.base import DatasetName, NonBlank, Record, Version
 from loupe.schemas.chat import ServerAddress
-from loupe.schemas.validation import fault_of
+from loupe.schemas.errors import ConfigurationError
+from loupe.schemas.validation import fault_of, validated
 
 
 class Inner(Record):
@@ -88,6 +89,14 @@ def test_invalid_json_and_long_values() -> None:
     fault = fault_of(error_of(json.dumps({"name": ["x" * 1000]})))
     assert fault.startswith("name: Input should be a valid string, got ['xxxx")
     assert (fault[-1], len(fault) < 130, len(fault.splitlines())) == ("…", True, 1)
+
+
+def test_a_table_of_an_array_is_named_as_its_author_names_it() -> None:
+    for table, called in (({"name": "a"}, "[[inner]] 'a'"), ({}, "[[inner]] number 2")):
+        values = {"name": "n", "inner": [{"count": 1}, {"count": -1, **table}]}
+        with pytest.raises(ConfigurationError) as caught:
+            validated(Outer, values, "file")
+        assert str(caught.value).startswith(f"file: {called}: ")
 
 
 def test_an_unknown_key_is_reported_with_the_most_similar_known_key() -> None:
