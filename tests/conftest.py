@@ -14,6 +14,9 @@ from loupe.db.tables import Base
 from tests.postgres import Postgres, postgres_programs, private_postgres
 from tests.requirements import unavailable
 
+# Processes that tests start find the helpers of tests, as these are not installed.
+os.environ["PYTHONPATH"] = str(Path(__file__).parents[1])
+
 # Half the usual number of examples, and no deadline, because machines may be busy. CI derives the
 # examples from the code, so that a failure can be repeated; elsewhere they are random.
 settings.register_profile(

@@ -96,7 +96,6 @@ NOT_RUN: dict[str, dict[str, str]] = {
     "docs/video.md": {
         "loupe run": ELSEWHERE + "test_ufine6926_build.py",
         "loupe import videos": ELSEWHERE + "test_video_tracks.py",
-        "loupe track MOT17-02": DATA,
         "loupe track street.mp4": ELSEWHERE + "test_track_command.py",
         "loupe track MOT17-02/img1": ELSEWHERE + "test_sequence.py",
     },

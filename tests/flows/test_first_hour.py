@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from loupe.flows.cli import output
-from loupe.models.profiles.settings import load_settings
+from loupe.models.profiles.settings import load_settings, make_home
 from loupe.schemas.records import Granularity
 from tests.flows.command_line import Loupe
 from tests.flows.worlds import write_people
@@ -46,7 +46,7 @@ def test_the_home_is_found_in_a_parent_folder(
     below.mkdir(parents=True)
     monkeypatch.chdir(below)
     assert load_settings().home == below / ".loupe"
-    (tmp_path / "project" / ".loupe").mkdir()
+    make_home(tmp_path / "project" / ".loupe")
     assert load_settings().home == tmp_path / "project" / ".loupe"
 
 

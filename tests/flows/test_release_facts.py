@@ -74,7 +74,7 @@ def test_errors_in_the_file_are_named(tmp_path: Path) -> None:
         ),
         ("[all]\nlicence = 'research only'", "all.licence: must be a licence of SPDX's"),
         ("[all]\nlicence = 'CC BY-ND 4.0'", "such as CC-BY-4.0; got 'CC BY-ND 4.0'"),
-        ("[all]\ncreators = 'me'", "all.creators: Input should be a valid tuple, got 'me'"),
+        ("[all]\ncreators = 'me'", "all.creators: must be a list, got 'me'"),
         ("all = 3", "all: Input should be a valid dictionary or instance of Statement, got 3"),
         ("[all]\ntitle = 3", "all.title: Input should be a valid string, got 3"),
         ("[all]\ndoi = 'https://doi.org/10.1/x'", "all.doi: must be a DOI, such as 10.5281/"),

@@ -81,7 +81,7 @@ def server() -> Iterator[CountingServer]:
 
 
 def profile_with(server: CountingServer) -> Profile:
-    profile = small_profile(DiscriminabilitySettings(k=4, eta=0.9, rounds=0))
+    profile = small_profile(DiscriminabilitySettings(k=4, eta=0.5, rounds=0))
     model = OpenAIChat(
         provider="openai",
         name="scripted",

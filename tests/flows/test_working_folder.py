@@ -35,8 +35,8 @@ GIVEN: dict[str, list[str]] = {
 """Arguments with which a command comes far; others get a word for each that they require."""
 DRIVER = """
 import json, sys, traceback
-from loupe.flows.cli.main import app, main  # as the script `loupe` does, whose folder is on the
-path from typer.main import get_command
+from loupe.flows.cli.main import app, main  # as the script `loupe` does
+from typer.main import get_command
 command = get_command(app)
 for words in json.loads(sys.argv[1]):
     try:

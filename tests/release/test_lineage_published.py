@@ -56,7 +56,7 @@ def kinds_of_records() -> set[str]:
     while waiting:
         for one in waiting.pop().__subclasses__():
             waiting.append(one)
-            if one.__module__.startswith(("schemas.", "annotate.")):
+            if one.__module__.startswith(("loupe.schemas.", "loupe.annotate.")):
                 kinds.add(one.kind)
     return kinds
 

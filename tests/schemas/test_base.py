@@ -49,7 +49,7 @@ def test_a_record_is_frozen_and_refuses_unknown_fields() -> None:
 
 def test_every_record_can_be_built() -> None:
     """Validators are otherwise built on first use."""
-    for module in iter_modules(schemas.__path__, "schemas."):
+    for module in iter_modules(schemas.__path__, "loupe.schemas."):
         import_module(module.name)
     records = [Record]
     for record in records:

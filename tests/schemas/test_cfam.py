@@ -20,9 +20,6 @@ def test_the_defaults_are_those_of_the_paper() -> None:
         "matching": 1,
         "identity": 1,
         "info_nce": 0,
-        "contrast": 0,
-        "margin": 0,
-        "by_difference": {},
         "temperature": 0.02,
     }
     assert (paper.schedule.epochs, paper.schedule.batch_pairs) == (60, 64)

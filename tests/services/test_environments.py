@@ -113,7 +113,7 @@ def test_environments_are_in_the_repository_unless_a_folder_is_set(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("LOUPE_ENVIRONMENTS", raising=False)
-    assert environments_root() == LOCKS.parents[1] / ".environments"
+    assert environments_root() == LOCKS.resolve().parents[1] / ".environments"
     monkeypatch.setenv("LOUPE_ENVIRONMENTS", str(tmp_path))
     assert environments_root() == tmp_path
 

@@ -163,11 +163,19 @@ def test_the_environment_overrides_whole_lists() -> None:
 
 def test_an_invalid_key_is_named(subtests: pytest.Subtests, own: Path) -> None:
     cases: list[tuple[str, str, str]] = [
-        ('description = "ours"', 'descripton = "ours"', "description is missing"),
+        (
+            'description = "ours"',
+            'descripton = "ours"',
+            "unknown key 'descripton'; did you mean 'description'",
+        ),
         ('description = "ours"', 'description = "ours"\ncolour = 1', "unknown key 'colour'"),
         ("[rewrite]", "[rewrite]\ntemprature = 1", r"unknown key 'rewrite\.temprature'"),
         ('"openai"', '"opnai"', r"rewrite\.models\.0: .*'opnai'"),
-        ('name = "m"', 'nam = "m"', r"rewrite\.models\.0\.openai\.name is missing"),
+        (
+            'name = "m"',
+            'nam = "m"',
+            r"unknown key 'rewrite\.models.*did you mean 'name'",
+        ),
         ("models = [", "models = [] #", r"rewrite\.models: .* at least 1 item"),
         ("[rewrite]", "[rewrite", "is not valid TOML"),
     ]
