@@ -43,7 +43,7 @@ _DASH = re.compile(r"\s[-–—]")
 _LONGEST_OPENER = 3  # words («Sure thing, a man …»)
 _FEWEST_TO_SHARE = 4  # content words from which one that is shared does not support a sentence
 _LEAST_SHARE = 1 / 3
-_FEWEST_IN_LIST = 4  # clauses
+_FEWEST_IN_LIST = 5  # clauses
 _MOST_BARE = 0.8
 _FEWEST_REPEATED = 5  # content words
 
