@@ -20,7 +20,10 @@ def text_defect(text: str, form: Form = PROSE, like: str = "") -> Defect | None:
     """
     if (refusal := refusal_in(text)) is not None:
         return Defect("refusal", f"is a refusal: {shown(refusal)}")
-    if (chatter := chatter_in(text)) is not None:
+    chatter = chatter_in(text)
+    if form.sentences and not form.is_shown and (match := _AGREEMENT.search(text)) is not None:
+        chatter = match.group()
+    if chatter is not None:
         return Defect("chatter", f"begins with what is no part of it: {shown(chatter)}")
     match = None if form.shows_signs else _INSTRUCTION.search(text)
     if match is not None and match.group() not in like:
@@ -30,6 +33,10 @@ def text_defect(text: str, form: Form = PROSE, like: str = "") -> Defect | None:
         return defect
     if form.language == ENGLISH and form.sentences and _is_degenerate(text):
         return Defect("gibberish", "strings words together without grammar")
+    match = None if form.shows_signs else _OF_A_TEXT.search(outside_quotes(text))
+    if match is not None and match.group() not in like:
+        detail = f"speaks of a text: {shown(match.group())}"
+        return Defect("speaks_of_text", detail, is_doubtful=True)
     return defect
 
 
@@ -38,6 +45,14 @@ _INSTRUCTION = re.compile(
     r"|\bsystem prompt\b|<\|im_(?:start|end)\|>|\[/?INST\]|<</?SYS>>"
     r"|\b(?:reorgani[sz]e|rewrite|rephrase|paraphrase) (?:the|this) (?:description|text)\b"
     r"|\bthe description in (?:your|my|other) (?:own )?words",
+    re.IGNORECASE,
+)
+
+_OF_A_TEXT = re.compile(
+    r"\b(?:the|this) (?:\w+ )?(?:description|caption|passage|rewrite)\b"
+    r"|\bthe (?:\w+ )?(?:text|sentence) (?:describes|mentions|states|(?:says|tells|notes) that)\b"
+    r"|(?:^|[.;]\s+)(?:please )?note that\b|\bit should be noted\b"
+    r"|\b(?:is|are|was|were) (?:not|never) (?:\w+ly )?(?:mentioned|specified|stated|described)\b",
     re.IGNORECASE,
 )
 
@@ -77,6 +92,13 @@ _CHATTER = re.compile(
     r"^(?:(?:sure|certainly|of course|okay|ok|absolutely|great)\b[,.!]*\s+)?"
     r"here(?:'s| is| are)\b[^:.]{0,80}\b(?:caption|description|version|rewrite|strateg|answer|json)"
     r"[^:.]{0,60}:|^(?:sure|certainly|of course)[,.!]+\s+(?:here|i)\b",
+    re.IGNORECASE,
+)
+_AGREEMENT = re.compile(
+    r"^(?:sure(?: thing)?|certainly|of course|absolutely|definitely|okay|ok|al?right|got it"
+    r"|no (?:problem|worries)|understood|yes|well|gladly"
+    r"|(?:great|good)(?: question)?|here you go|alternatively)\s?[,.!:–—-]+\s"
+    r"|^(?:klar|gerne?|natürlich|sicher|selbstverständlich|kein problem|okay|ja)\s?[,.!:–—-]+\s",
     re.IGNORECASE,
 )
 

@@ -262,7 +262,8 @@ def _foreign_character(plain: str, at: int) -> Defect:
 
 _TOO_CLOSE = re.compile(
     r"[^\W\d_]{2,}[.!?;:](?=[^\W\d_]{2})|[,;:!?]{2,}|\.{2,}|…|--+(?!\s)|(?<!\s)--+|-{3,}|\w\((?!s\))"
-    r"|,(?=[^\W\d_])|//|(?:^|\s)/|\d:\d+:\d"
+    r"|,(?=[^\W\d_])|//|(?:^|\s)/|\d:\d+:\d|\s[.,](?=\s|$)"
+    r"|[^\W\d_]-\s(?!(?:and|or|to|und|oder|bis|et|ou|e|o|y|en|of)\b)[^\W\d_]"
 )
 
 
@@ -368,13 +369,16 @@ _THRICE = re.compile(r"([^\W\d_A-Z])\1\1")
 _LONGEST_WORD = 45  # characters; German compounds and chains of hyphens stay below it
 _ODD_CASE = re.compile(r"[a-z]+[A-Z]+[a-z]+[A-Z]|[A-Z]+[a-z]+[A-Z]+[a-z]+[A-Z]|[a-z]{2,}[A-Z]{2,}")
 _SPELLED_OUT = re.compile(r"(?:(?<!\w)[^\W\d_] ){4}")
+_SPELLED_OUT_ENGLISH = re.compile(r"(?:(?<![\w'’])[^\W\d_] ){2}[^\W\d_](?!\w)")
 
 
 def _has_words(text: _Text) -> Defect | None:
     language = text.form.language
     if scripts_of(language) & WIDE_SCRIPTS or text.form.shows_signs:
         return None
-    if _SPELLED_OUT.search(text.plain) is not None:
+    spelled_out = _SPELLED_OUT_ENGLISH if language == ENGLISH else _SPELLED_OUT
+    match = spelled_out.search(text.plain)
+    if match is not None and match.group() not in text.like:
         return Defect("gibberish", "spells its words letter by letter")
     for word in text.words:
         if word in text.words_like:
@@ -426,28 +430,22 @@ def _begins_and_ends(text: _Text) -> Defect | None:
         return Defect("truncated_answer", f"ends inside a sentence: {last}")
     if not text.form.sentences:
         return None
-    if text.like and _is_note(text):
-        return None
     must_end = not text.like or _FINAL_STOP.search(text.like) is not None
-    if must_end and _FINAL_STOP.search(text.line) is None and not text.line.endswith(("?", "？")):
+    must_begin = must_end and has_capitals(text.form.language) and not text.like[:1].islower()
+    begins = not text.plain[0].islower()
+    ends = _FINAL_STOP.search(text.line) is not None or text.line.endswith(("?", "？"))
+    if text.like and must_begin and not begins and not ends:
+        detail = f"is a note, which neither begins nor ends as a sentence: {shown(text.line)}"
+        return Defect("note", detail, is_doubtful=True)
+    if must_end and not ends:
         return Defect("truncated_answer", f"has no end of a sentence: {last}")
-    must_begin = not text.like or not text.like[0].islower()
     for sentence in [text.plain, *text.sentences]:
         first = sentence[0]
         if not (first.isalnum() or first in "'‘“«"):
             return Defect("markup", f"has a sentence that begins with {first!r}")
-    if must_begin and has_capitals(text.form.language) and text.plain[0].islower():
+    if must_begin and not begins:
         return Defect("truncated_answer", f"begins inside a sentence: {shown(text.line)}")
     return None
-
-
-def _is_note(text: _Text) -> bool:
-    """Whether a text neither begins nor ends as sentences do («young man, red coat»).
-
-    Its last word is whole: the text that it is like has it as well.
-    """
-    is_open = text.plain[0].islower() and not text.plain.endswith((".", "!", "?"))
-    return is_open and _is_said(text.words[-1], text)
 
 
 def _states(text: _Text) -> Defect | None:

@@ -195,12 +195,14 @@ def unknown_share(text: str, known_words: AbstractSet[str] = frozenset()) -> flo
         known_words: words that count as right, such as those of the text that was rewritten.
     """
     words = _CHECK_WORD.findall(text)
-    if not words:
-        return 0.0
+    unknown = unknown_words(text, known_words)
+    return sum(word in unknown for word in words) / len(words) if words else 0.0
+
+
+def unknown_words(text: str, known_words: AbstractSet[str] = frozenset()) -> frozenset[str]:
+    """Return the words of a text that are no English words, other than `known_words`."""
     unknown = _misspelled(text, "AMERICAN") - known_words
-    if unknown:
-        unknown &= _misspelled(text, "BRITISH")
-    return sum(word in unknown for word in words) / len(words)
+    return unknown & _misspelled(text, "BRITISH") if unknown else unknown
 
 
 def words_in(texts: Iterable[str]) -> frozenset[str]:

@@ -5,14 +5,17 @@ wrong, as it may be in other words, so a person decides. Nothing here depends on
 texts: words that tell something are all but the function words of the language.
 """
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from functools import lru_cache
 from importlib.resources import files
 from typing import NamedTuple
 
 from loupe.checks.form import clauses_of, sentences_of, words_of
+from loupe.checks.grammar import unknown_words
 from loupe.checks.language import ENGLISH, is_written_without_spaces
+from loupe.schemas.phrases import QUOTED
 
 _COMMON_BEGINNING = 5  # letters of words that are forms of one another
 _PART_OF_WORD = 4  # letters of a word in a compound
@@ -26,17 +29,32 @@ class Part(NamedTuple):
     text: str
     words: int
     """The number of its content words."""
-    is_sentence: bool
+    known: int
+    """The number of those that the source has as well."""
+    is_sentence: bool = False
+    is_remark: bool = False
+    """Whether it is set off as what is no part of a description is: a label, a row of tags."""
+    opens: bool = False
+    """Whether it is a few words before the first comma of a sentence."""
 
 
 _TELLING = 2  # content words from which a clause has to be supported by itself
+_DASH = re.compile(r"\s[-–—]")
+_LONGEST_OPENER = 3  # words («Sure thing, a man …»)
+_FEWEST_TO_SHARE = 4  # content words from which one that is shared does not support a sentence
+_LEAST_SHARE = 1 / 3
+_FEWEST_IN_LIST = 5  # clauses
+_MOST_BARE = 0.8
+_FEWEST_REPEATED = 5  # content words
 
 
 def unsupported_parts(source: str, text: str, language: str = ENGLISH) -> list[Part]:
     """Return the sentences and clauses of `text` that share no content word with `source`.
 
-    A clause with a single content word is looked at with its sentence. What only says that
-    something is seen, or in a picture, frames what is said and needs no support.
+    A longer sentence must share a third of them. A clause with a single content word is looked at
+    with its sentence, unless it opens the sentence («Sure, a man …») or follows another clause
+    without support («…, highly detailed, photorealistic»). What only says that something is seen,
+    or in a picture, frames what is said and needs no support.
 
     Args:
         source: the text that is right.
@@ -47,28 +65,94 @@ def unsupported_parts(source: str, text: str, language: str = ENGLISH) -> list[P
     found, at = [], 0
     for sentence in sentences_of(text):
         at = text.index(sentence, at)
-        if words := _unsupported_words(sentence, known, language):
-            found.append(Part(at, at + len(sentence), sentence, words, is_sentence=True))
-            continue
-        place = at
-        for clause in clauses_of(sentence):
-            place = text.index(clause, place)
-            words = _unsupported_words(clause, known, language)
-            if words >= _TELLING:
-                end = place + len(clause)
-                found.append(Part(place, end, clause, words, is_sentence=False))
+        words, shared = _support_of(sentence, known, language)
+        if words and (not shared or _is_weak(words, shared)):
+            end = at + len(sentence)
+            found.append(Part(at, end, sentence, words, shared, is_sentence=True))
+        else:
+            found += _unsupported_clauses(sentence, at, known, language)
     return found
 
 
-def _unsupported_words(part: str, known: AbstractSet[str], language: str) -> int:
-    """Return the number of content words of a part; 0 if one of them is known."""
+def _is_weak(words: int, shared: int) -> bool:
+    return words >= _FEWEST_TO_SHARE and shared < _LEAST_SHARE * words
+
+
+def _unsupported_clauses(
+    sentence: str, at: int, known: AbstractSet[str], language: str
+) -> Iterator[Part]:
+    """Yield the clauses without support of a sentence that begins at `at`; neighbours as one."""
+    run: list[Part] = []
+    place = at
+    for number, clause in enumerate(clauses_of(sentence)):
+        place = at + sentence.index(clause, place - at)
+        end = place + len(clause)
+        words, shared = _support_of(clause, known, language)
+        if words and not shared:
+            rest = sentence[end - at :]
+            opens = number == 0 and bool(rest) and _is_opener(clause, language)
+            is_label = opens and _DASH.match(rest) is not None
+            run.append(Part(place, end, clause, words, 0, is_remark=is_label, opens=opens))
+        else:
+            yield from _joined(run)
+            run = []
+        place = end
+    yield from _joined(run)
+
+
+def _is_opener(clause: str, language: str) -> bool:
+    if is_written_without_spaces(language) or _has_function_word(clause, language):
+        return False
+    return len(words_of(clause)) <= _LONGEST_OPENER
+
+
+def _joined(run: Sequence[Part]) -> Iterator[Part]:
+    """Yield neighbouring clauses without support as one part, if they tell enough."""
+    if not run:
+        return
+    words = sum(part.words for part in run)
+    is_remark = len(run) > 1 or run[0].is_remark
+    if words >= _TELLING or is_remark or run[0].opens:
+        text = ", ".join(part.text for part in run)
+        yield Part(run[0].start, run[-1].end, text, words, 0, is_remark=is_remark)
+
+
+def _support_of(part: str, known: AbstractSet[str], language: str) -> tuple[int, int]:
+    """Return the number of content words of a part, and of those that are known."""
     words = content_words(part, language) - _framing_words(language)
-    if not words or _shared(words, known):
-        return 0
+    shared = _shared(words, known)
     if is_written_without_spaces(language):
-        return len(words)
-    telling = {word for word in words_of(part) if content_words(word, language) & words}
-    return len(telling)
+        return len(words), len(shared)
+    told = [content_words(word, language) for word in set(words_of(part))]
+    return sum(bool(one & words) for one in told), sum(bool(one & shared) for one in told)
+
+
+def is_list_of_words(text: str, language: str = ENGLISH) -> bool:
+    """Whether a sentence of a text strings words together («man, grey suit, black umbrella»)."""
+    if is_written_without_spaces(language) or not _function_words(language):
+        return False
+    for sentence in sentences_of(text):
+        clauses = clauses_of(sentence)
+        bare = [one for one in clauses if not _has_function_word(one, language)]
+        is_long = len(clauses) >= _FEWEST_IN_LIST and len(bare) >= _MOST_BARE * len(clauses)
+        if is_long and bare[0] == clauses[0] and ":" not in sentence:
+            return True
+    return False
+
+
+def _has_function_word(clause: str, language: str) -> bool:
+    return any(word in _function_words(language) for word in words_of(clause.casefold()))
+
+
+def repeated_sentence(text: str, language: str = ENGLISH) -> str | None:
+    """Return a longer sentence that says nothing but what the other sentences say together."""
+    sentences = sentences_of(text)
+    said = [content_words(sentence, language) for sentence in sentences]
+    for number, (sentence, words) in enumerate(zip(sentences, said, strict=True)):
+        others = frozenset().union(*said[:number], *said[number + 1 :])
+        if len(words) >= _FEWEST_REPEATED and words <= others:
+            return sentence
+    return None
 
 
 def length_share(source: str, text: str, language: str = ENGLISH) -> float:
@@ -117,6 +201,17 @@ def _function_words(language: str) -> frozenset[str]:
         return frozenset(get_stop_words(language))
     except StopWordError:
         return frozenset()
+
+
+_OTHERS = ("de", "fr", "es", "it", "pt", "nl")
+
+
+def foreign_words(source: str, text: str) -> list[str]:
+    """Return the function words of other languages in an English rewrite («und», «einem»)."""
+    plain = QUOTED.sub(" ", text)
+    unknown = unknown_words(plain, frozenset(words_of(source))) & frozenset(words_of(plain))
+    others = frozenset().union(*map(_function_words, _OTHERS))
+    return sorted(word for word in unknown if word.islower() and word in others)
 
 
 @lru_cache

@@ -10,9 +10,15 @@ from typing import NamedTuple
 from rapidfuzz import fuzz
 
 from loupe.checks.defects import text_defect
-from loupe.checks.form import Form
+from loupe.checks.form import Form, shown
 from loupe.checks.language import ENGLISH
-from loupe.checks.support import length_share, unsupported_parts
+from loupe.checks.support import (
+    foreign_words,
+    is_list_of_words,
+    length_share,
+    repeated_sentence,
+    unsupported_parts,
+)
 from loupe.db.decisions import decided_by_people
 from loupe.db.entities import (
     LIVE,
@@ -75,7 +81,7 @@ def _bare(text: str) -> str:
     return " ".join(_WORD.findall(text.lower()))
 
 
-VERSION = "9"
+VERSION = "10"
 STAGE = "check_faithfulness"
 _ENOUGH_FACTS = 3
 _BEGINNING = 5  # letters
@@ -132,14 +138,16 @@ def _support_findings(
         span = range(part.start, part.end)
         has_fact = any(at in span for at in stated)
         is_known = source.states_anything() and not any(at in span for at in unknown)
-        if has_fact or is_known:
+        if has_fact or (is_known and not part.is_remark):
             continue
-        is_short = not part.is_sentence and part.words < _LONG_CLAUSE
+        is_short = not (part.is_sentence or part.is_remark) and part.words < _LONG_CLAUSE
+        few = f"{part.known} of its {part.words} words" if part.known else "no word of it"
         yield Finding(
             change="unsupported",
-            message=f"The rewrite says {part.text!r}; the source has no word of it.",
+            message=f"The rewrite says {part.text!r}; the source has {few}.",
             minor=is_short and source.states_anything(),
         )
+    yield from _form_findings(pair, settings.language)
     share = length_share(pair.source, pair.rewrite, settings.language)
     if share < settings.min_length_share:
         message = (
@@ -147,6 +155,21 @@ def _support_findings(
             f"wanted at least {settings.min_length_share:.0%}."
         )
         yield Finding(change="shortened", message=message)
+
+
+def _form_findings(pair: RewritePair, language: str) -> Iterator[Finding]:
+    """Find what is no prose like its source: a list of words, a sentence that repeats another."""
+    if is_list_of_words(pair.rewrite, language) and not is_list_of_words(pair.source, language):
+        message = "The rewrite strings words together; the source states them in sentences."
+        yield Finding(change="unsupported", message=message)
+    repeated = repeated_sentence(pair.rewrite, language)
+    if repeated is not None and repeated_sentence(pair.source, language) is None:
+        message = f"The rewrite says again what it says elsewhere: {shown(repeated)}."
+        yield Finding(change="unsupported", message=message)
+    if language == ENGLISH and (foreign := foreign_words(pair.source, pair.rewrite)):
+        words = ", ".join(foreign)
+        message = f"The rewrite has words of another language: {words}."
+        yield Finding(change="unsupported", message=message)
 
 
 def _share_few_words(pair: RewritePair) -> bool:

@@ -6,8 +6,10 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 
 from loupe.annotate.queues import flag_reasons
-from loupe.checks.form import Defect, Form, form_defect, words_of
+from loupe.checks.defects import outside_quotes, refusal_in
+from loupe.checks.form import Defect, Form, form_defect, shown, words_of
 from loupe.checks.language import ENGLISH, WIDE_SCRIPTS, scripts_of
+from loupe.checks.support import content_words
 from loupe.db.entities import (
     LIVE,
     NewEntity,
@@ -26,7 +28,7 @@ from loupe.schemas.provenance import Role
 from loupe.schemas.quality import SHARED_CAPTION, CaptionCheck
 from loupe.schemas.records import Caption, Image
 
-VERSION = "1"
+VERSION = "2"
 STAGE = "check_source_captions"
 FORM_STAGE = "check_caption_form"
 _SHOWN = 3
@@ -132,7 +134,18 @@ def _key(caption: Caption) -> str:
 # What people write is less tidy than what a model must write: missing spaces and stops, capitals.
 
 _FOREIGN_TO_DESCRIPTIONS = frozenset(
-    ("control_characters", "gibberish", "markup", "mojibake", "no_words", "wrong_language")
+    (
+        "addresses_reader",
+        "control_characters",
+        "gibberish",
+        "markup",
+        "mojibake",
+        "no_words",
+        "question",
+        "repetition",
+        "truncated_answer",
+        "wrong_language",
+    )
 )
 _FEWEST_WORDS = 2
 _FEWEST_LETTERS = 4
@@ -146,13 +159,30 @@ _MENDED = (
     (re.compile(r"(?<=[^\W\d_])\.(?=[A-Z])|(?<=[^\W\d_]{3})\.(?=[a-z]+ )"), ". "),
     (re.compile(r"(?<=\w)\((?=\w+ \w)"), " ("),
     (re.compile(r"(?<=\w)\s*[-–—]{2,}\s*(?=\w)"), " - "),
+    (re.compile(r"(?<=\w)-\s+(?=\w)"), "-"),
+    (re.compile(r"\b(?:i|you) (?:can )?see\b", re.IGNORECASE), "there is"),
     (re.compile(r"[\s,;:(–—-]+$"), ""),
 )
 """Slips of people, with what they stand for."""
 
 
+_OPEN_TASK = re.compile(r"\b(?:TODO|FIXME|TBD|XXX)\b")
+_OF_CAPTIONS = content_words(
+    "caption description text title label name photo photograph picture image figure file number "
+    "example sample test placeholder template dummy content information data detail "
+    "add insert enter write written put fill goes come follow load find found open show display "
+    "provide give given available missing unavailable unknown untitled none null empty blank new "
+    "later soon todo tbd please sorry error occurred n na img"
+)
+"""How people speak of captions and images themselves, whatever the image shows."""
+
+
 def source_defect(text: str, language: str = ENGLISH) -> Defect | None:
     """Return why a caption of a source is no description: a program, a placeholder, a language."""
+    if (refusal := refusal_in(text)) is not None:
+        return Defect("refusal", f"is a refusal: {shown(refusal)}")
+    if (task := _OPEN_TASK.search(outside_quotes(text))) is not None:
+        return Defect("placeholder", f"holds an open task: {shown(text[task.start() :])}")
     plain = text.translate(_WIDE)
     for slip, meant in _MENDED:
         plain = slip.sub(meant, plain)
@@ -167,4 +197,6 @@ def source_defect(text: str, language: str = ENGLISH) -> Defect | None:
     is_one_word = len(words) < _FEWEST_WORDS and not scripts_of(language) & WIDE_SCRIPTS
     if is_one_word or len("".join(words)) < _FEWEST_LETTERS:
         return Defect("too_short", f"is no description: {text!r:.60}")
+    if all(word.isdigit() for word in content_words(plain) - _OF_CAPTIONS):
+        return Defect("placeholder", f"says nothing about an image: {shown(text)}")
     return None

@@ -191,6 +191,6 @@ def test_an_answer_is_right_if_it_agrees_with_what_the_known_one_states() -> Non
 def test_an_unreadable_file_is_a_short_error(sqlite_store: Store, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"gold file .*known\.jsonl cannot be read"):
         add_gold_file(sqlite_store, REWRITES, PAGE, tmp_path / "known.jsonl")
-    (tmp_path / "bytes").write_bytes(b"\xff{")
+    (tmp_path / "bytes").write_bytes(b"\x80{\n")
     with pytest.raises(UsageError, match="cannot be read"):
         add_gold_file(sqlite_store, REWRITES, PAGE, tmp_path / "bytes")

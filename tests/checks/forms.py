@@ -171,6 +171,9 @@ LATIN_FORMS: dict[str, Spoil] = {
     "homoglyphs": lambda _, t: t.replace("a", "а").replace("e", "е"),
     "alternating": lambda _, t: "".join(c.upper() if n % 2 else c for n, c in enumerate(t)),
     "long letters": lambda _, t: t.replace("e", "eeee"),
+    "note": lambda _, t: t[0].lower() + t[1:-1],
+    "space before the stop": lambda _, t: f"{t[:-1]} {t[-1]}",
+    "broken word": lambda _, t: f"{t[:-1]} brief-\ncase{t[-1]}",
 }
 
 ENGLISH_FORMS: dict[str, Spoil] = {
@@ -194,7 +197,43 @@ ENGLISH_FORMS: dict[str, Spoil] = {
     "here is": lambda _, t: f"Here is a rewritten version: {t}",
     "facts": lambda _, t: f"The rewritten description keeps all facts: {t}",
     "caption": lambda _, t: f"Caption: {t}",
+    "spelled out": lambda _, t: f"{t[:-1]} with a d o g{t[-1]}",
 }
+
+REMARKS: dict[str, Spoil] = {
+    "absolutely": lambda _, t: f"Absolutely, {_inside(t)}",
+    "okay": lambda _, t: f"Okay, so in this picture, {_inside(t)}",
+    "sure thing": lambda _, t: f"Sure thing, {_inside(t)}",
+    "no problem": lambda _, t: f"No problem, {_inside(t)}",
+    "great question": lambda _, t: f"Great question, {_inside(t)}",
+    "label with a dash": lambda _, t: f"Caption - {t}",
+    "the text": lambda _, t: f"The text describes that {_inside(t)}",
+    "the description": lambda _, t: f"The description says that {_inside(t)}",
+    "not mentioned": lambda _, t: f"{t} Note that the background is not mentioned.",
+    "tags": lambda _, t: f"{t[:-1]}, highly detailed, photorealistic, 8k.",
+    "alternatively": lambda _, t: f"{t} Alternatively, {_inside(t)}",
+    "again": lambda _, t: f"{t} {_rotated(max(_in_pieces(t), key=len))}.",
+    "list of words": lambda s, _: f"{', '.join(w for w in _words(s) if len(w) > 3)}.",
+    "words of German": lambda _, t: f"{t[:-1]} und daneben{t[-1]}",
+    "hardly shared": lambda _, t: f"{t} A black mood and gloomy music accompany slow dances.",
+}
+"""Bad in English, and told by comparison with the source or by what they say of a text."""
+
+
+def _rotated(text: str) -> str:
+    """Return the words of a sentence in another order."""
+    words = _words(text)
+    half = len(words) // 2
+    return " ".join([words[half].title(), *words[half + 1 :], "and", *words[:half]])
+
+
+def _words(text: str) -> list[str]:
+    return text.replace(",", "").replace(";", "").replace(".", "").split()
+
+
+def _inside(text: str) -> str:
+    """Return a text as it goes on after other words of its sentence."""
+    return text[0].lower() + text[1:]
 
 
 def bad_forms(language: str) -> dict[str, Spoil]:

@@ -9,7 +9,7 @@ from loupe.checks.support import length_share, unsupported_parts
 from loupe.flows.ufine3c.faithfulness import check_written
 from loupe.schemas.faithfulness import FaithfulnessReport, RewritePair
 from loupe.schemas.profile import FaithfulnessSettings
-from tests.checks.forms import Described, described
+from tests.checks.forms import REMARKS, Described, Spoil, described
 
 TEXT_FORMS = Path("../shared/cases/text-forms.jsonl")
 ADDED = {
@@ -25,6 +25,9 @@ ADDED = {
     "de": ("Alle wirken traurig und müde.", "Es war einmal ein König."),
     "zh": ("整体印象令人愉悦。",),
 }
+
+
+ENGLISH_ONES = [one for one in described() if one.language == "en"]
 
 
 def verdict(source: str, text: str, language: str) -> str:
@@ -44,6 +47,16 @@ def test_a_sentence_without_a_word_of_its_source_is_suspect(one: Described) -> N
             [*_, last] = unsupported_parts(one.source, text, one.language)
             assert added.startswith(last.text[:9]) or last.text in added
             assert verdict(one.source, text, one.language) == "suspect", text
+
+
+@pytest.mark.parametrize(("name", "spoil"), REMARKS.items())
+@pytest.mark.parametrize("one", ENGLISH_ONES, ids=lambda one: str(one.domain))
+def test_what_is_no_part_of_a_description_is_not_faithful(
+    one: Described, name: str, spoil: Spoil
+) -> None:
+    for good in one.good:
+        text = spoil(one.source, good)
+        assert verdict(one.source, text, one.language) != "faithful", text
 
 
 def test_a_rewrite_far_shorter_than_its_source_is_suspect() -> None:
