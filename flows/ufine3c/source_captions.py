@@ -197,6 +197,6 @@ def source_defect(text: str, language: str = ENGLISH) -> Defect | None:
     is_one_word = len(words) < _FEWEST_WORDS and not scripts_of(language) & WIDE_SCRIPTS
     if is_one_word or len("".join(words)) < _FEWEST_LETTERS:
         return Defect("too_short", f"is no description: {text!r:.60}")
-    if all(word.isdigit() for word in content_words(plain) - _OF_CAPTIONS):
+    if all(word.isdigit() for word in content_words(plain, language) - _OF_CAPTIONS):
         return Defect("placeholder", f"says nothing about an image: {shown(text)}")
     return None
