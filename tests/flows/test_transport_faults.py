@@ -31,6 +31,7 @@ FAULTS = {
     "stalled": Fault("stall", seconds=3),
     "truncated JSON": Fault("malformed"),
     "empty": Fault("body", text=""),
+    "a damaged byte": Fault("body", text=ANSWER.replace("C", "\udcff")),
     "a page": Fault("page"),
     "no choices": Fault("body", text='{"choices": [], "usage": {"prompt_tokens": 3}}'),
     "no message": Fault("body", text='{"choices": [{}]}'),

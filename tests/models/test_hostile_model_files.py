@@ -170,6 +170,15 @@ def test_a_damaged_or_pickled_checkpoint_ends_in_one_sentence(
     gc.collect()  # numpy leaves a file open, which is not the fault of a later test
 
 
+def test_a_folder_of_the_working_folder_does_not_replace_a_model_of_the_hub(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "google" / "siglip").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    said = refused(transformers_spec(Path("google/siglip")))
+    assert "write './google/siglip' if it is meant" in said
+
+
 def test_arguments_of_vllm_run_no_code(subtests: pytest.Subtests) -> None:
     hostile: list[dict[str, Any]] = [
         {"trust_remote_code": True},

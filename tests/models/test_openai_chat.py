@@ -142,6 +142,18 @@ def test_the_body_setting_cannot_replace_messages() -> None:
         model_of("http://127.0.0.1:1/v1", body={"messages": []})
 
 
+def test_headers_that_cannot_be_sent_are_refused(subtests: pytest.Subtests) -> None:
+    for headers, sentence in (
+        ({"X": "é"}, "headers must be printable ASCII; got 'X'"),
+        ({"X": "a\r\nY: b"}, "headers must be printable ASCII; got 'X'"),
+        ({"X Y": "a"}, "headers must be printable ASCII; got 'X Y'"),
+        ({"Content-Length": "0"}, "headers must not set Content-Length: Loupe sets it"),
+        ({"authorization": "Bearer sk-1"}, "headers must not set authorization: Loupe sets it"),
+    ):
+        with subtests.test(headers=headers), pytest.raises(ValidationError, match=sentence):
+            model_of("http://127.0.0.1:1/v1", headers=headers)
+
+
 def test_the_error_message_of_the_server_is_extracted(subtests: pytest.Subtests) -> None:
     for body, sentence in {
         '{"error": {"message": "No such\\nparameter."}}': "No such parameter.",

@@ -134,7 +134,8 @@ def test_public_keys_are_read_from_hex_digits_or_files(tmp_path: Path) -> None:
         assert public_key_called(str(given)) == PUBLIC
     with pytest.raises(UsageError, match="holds no Ed25519 public key"):
         public_key_called(str(tmp_path / "no.pem"))
-    for given in ("abc", "", "\0"):
+    os.mkfifo(tmp_path / "pipe")  # reading it would never end
+    for given in ("abc", "", "\0", str(tmp_path / "pipe")):
         with pytest.raises(UsageError, match="must be 64 hex digits or a file"):
             public_key_called(given)
 

@@ -281,7 +281,7 @@ class _Handler(BaseHTTPRequestHandler):
             case "body":
                 # a length other than that of the body keeps the client waiting for the rest
                 self.close_connection = True
-                body = (fault.text or "").encode()
+                body = (fault.text or "").encode("utf-8", "surrogateescape")
                 self._send(body, "application/json", fault.status or 200, fault.headers)
             case "stall":
                 body = json.dumps(self.server.complete(request)).encode()
