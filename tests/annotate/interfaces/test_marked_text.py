@@ -1,3 +1,5 @@
+from typing import get_args
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -76,6 +78,14 @@ def test_minor_findings_are_listed_last() -> None:
     html = page_html("findings", findings, (), "No warnings.")
     assert html.index("the bag") < html.index("slim is an &lt;impression&gt;")
     assert page_html("findings", (), (), "No warnings.") == "<p>No warnings.</p>"
+
+
+def test_every_kind_of_finding_has_a_word_for_people() -> None:
+    for change in get_args(Finding.model_fields["change"].annotation):
+        html = page_html(
+            "findings", [Finding(change=change, message="the bag")], (), "No warnings."
+        )
+        assert f'<mark class="loupe-{change}">' in html
 
 
 def test_words_are_marked_by_how_well_they_distinguish_captions() -> None:
