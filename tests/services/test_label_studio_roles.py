@@ -16,7 +16,6 @@ from urllib.parse import quote, urlencode
 
 import httpx
 import pytest
-from pydantic import SecretStr
 
 from loupe.db.reviews import annotator_named
 from loupe.db.store import Store
@@ -417,16 +416,18 @@ def test_a_foreign_page_cannot_change_anything(workplace: Workplace) -> None:
 
 
 def test_failed_logins_of_an_account_slow_down_only_its_next_ones(workplace: Workplace) -> None:
-    url, wrong = workplace.server.url, SecretStr("guessed")
+    url = workplace.server.url
+    form = {"email": "stranger@localhost", "password": "guessed"}
     with httpx.Client(base_url=url, trust_env=False, timeout=60) as client:
-        for _ in range(8):
-            with pytest.raises(ServiceError, match="does not accept the password"):
-                log_in(client, "stranger@localhost", wrong)
-        form = {"email": "stranger@localhost", "password": "guessed"}
+        client.get("/user/login/")
         form["csrfmiddlewaretoken"] = client.cookies["csrftoken"]
-        refused = client.post("/user/login/", data=form, headers={"Origin": url})
-        assert refused.status_code == 429
-        assert int(refused.headers["Retry-After"]) >= 1
+        answers = [
+            client.post("/user/login/", data=form, headers={"Origin": url}) for _ in range(14)
+        ]
+    assert {one.status_code for one in answers[:5]} == {200}
+    refused = [one for one in answers if one.status_code == 429]
+    assert refused
+    assert int(refused[-1].headers["Retry-After"]) >= 1
     with browser(workplace.server, workplace.ben) as ben:
         assert ben.get("/api/current-user/whoami").is_success
 
