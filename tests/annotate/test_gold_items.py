@@ -192,5 +192,5 @@ def test_an_unreadable_file_is_a_short_error(sqlite_store: Store, tmp_path: Path
     with pytest.raises(UsageError, match=r"gold file .*known\.jsonl cannot be read"):
         add_gold_file(sqlite_store, REWRITES, PAGE, tmp_path / "known.jsonl")
     (tmp_path / "bytes").write_bytes(b"\x80{\n")
-    with pytest.raises(UsageError, match="cannot be read"):
+    with pytest.raises(UsageError, match=r"gold file .*bytes is not UTF-8"):
         add_gold_file(sqlite_store, REWRITES, PAGE, tmp_path / "bytes")
