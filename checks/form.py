@@ -17,10 +17,10 @@ from loupe.checks.language import (
     ENGLISH,
     LETTERS,
     SURE,
-    WIDE_SCRIPTS,
     guessed_language,
     has_capitals,
     is_letter_of,
+    is_written_without_spaces,
     scripts_of,
 )
 from loupe.schemas.phrases import QUOTED
@@ -326,7 +326,7 @@ def _has_no_labels(text: _Text) -> Defect | None:
     plain = _TIME.sub("00", text.plain)
     for match in _COLON.finditer(plain):
         before = match["before"].strip()
-        if WIDE_SCRIPTS & scripts_of(text.form.language):
+        if is_written_without_spaces(text.form.language):
             letters = sum(one.isalpha() and not one.isascii() for one in before)
             is_label = letters < _FEWEST_LETTERS_BEFORE_COLON
         else:
@@ -374,7 +374,7 @@ _SPELLED_OUT_ENGLISH = re.compile(r"(?:(?<![\w'’])[^\W\d_] ){2}[^\W\d_](?!\w)"
 
 def _has_words(text: _Text) -> Defect | None:
     language = text.form.language
-    if scripts_of(language) & WIDE_SCRIPTS or text.form.shows_signs:
+    if is_written_without_spaces(language) or text.form.shows_signs:
         return None
     spelled_out = _SPELLED_OUT_ENGLISH if language == ENGLISH else _SPELLED_OUT
     match = spelled_out.search(text.plain)
@@ -482,7 +482,7 @@ def _is_in_third_person(text: _Text) -> Defect | None:
     speakers = frozenset(_SPEAKERS.get(language, "").split())
     for sentence in text.sentences:
         for clause in clauses_of(sentence):
-            if scripts_of(language) & WIDE_SCRIPTS:
+            if is_written_without_spaces(language):
                 said = [one for one in speakers if one in clause]
             else:
                 words = _SEEING.sub("", clause.casefold().replace("’", "'")).split()

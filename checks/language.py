@@ -50,10 +50,6 @@ class ForeignText(NamedTuple):
     language: str
 
 
-WIDE_SCRIPTS = frozenset(("CJK", "Hiragana", "Katakana"))
-"""Scripts that put no spaces between words."""
-
-
 def scripts_of(language: str) -> frozenset[str]:
     """Return the scripts of a language (ISO 639-1) besides Latin, which all may use for names."""
     return frozenset(script for script, users in _SCRIPTS.items() if language in users.split())

@@ -8,7 +8,7 @@ from itertools import chain
 from loupe.annotate.queues import flag_reasons
 from loupe.checks.defects import outside_quotes, refusal_in
 from loupe.checks.form import Defect, Form, form_defect, shown, words_of
-from loupe.checks.language import ENGLISH, WIDE_SCRIPTS, scripts_of
+from loupe.checks.language import ENGLISH, is_written_without_spaces
 from loupe.checks.support import content_words
 from loupe.db.entities import (
     LIVE,
@@ -194,7 +194,7 @@ def source_defect(text: str, language: str = ENGLISH) -> Defect | None:
     if defect and defect.reason in _FOREIGN_TO_DESCRIPTIONS:
         return defect
     words = words_of(text)
-    is_one_word = len(words) < _FEWEST_WORDS and not scripts_of(language) & WIDE_SCRIPTS
+    is_one_word = len(words) < _FEWEST_WORDS and not is_written_without_spaces(language)
     if is_one_word or len("".join(words)) < _FEWEST_LETTERS:
         return Defect("too_short", f"is no description: {text!r:.60}")
     if all(word.isdigit() for word in content_words(plain, language) - _OF_CAPTIONS):

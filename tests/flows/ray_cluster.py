@@ -58,7 +58,6 @@ def ray_cluster() -> Iterator[RayCluster]:
     serve = "from tests.flows.ray_cluster import serve; serve()"
     command = [*NAMESPACE, "sh", "-c", PRIVATE_NETWORK, "sh", sys.executable, "-c", serve]
     environment = os.environ | {
-        "PYTHONPATH": str(_ROOT),  # the tests are not installed
         "RAY_AUTH_MODE": "token",
         "RAY_AUTH_TOKEN": secrets.token_hex(32),
         "RAY_USAGE_STATS_ENABLED": "0",

@@ -77,7 +77,7 @@ def test_a_ray_started_by_a_run_listens_only_on_loopback(tmp_path: Path) -> None
     """The machine has another address, which Ray would choose by default."""
     require("unshare", "ip")
     command = [*NAMESPACE, "sh", "-c", PRIVATE_NETWORK, "sh", sys.executable, "-c", LOCAL]
-    environment = os.environ | {"HOME": str(tmp_path), "PYTHONPATH": str(ROOT)}
+    environment = os.environ | {"HOME": str(tmp_path)}
     foreign, short = tmp_path / "foreign", Path(tempfile.mkdtemp())
     foreign.mkdir()
     done = subprocess.run(
