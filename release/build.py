@@ -65,6 +65,7 @@ from loupe.release.manifest import MANIFEST, manifest_in, named, unnamed, write_
 from loupe.release.model_use import is_demonstration
 from loupe.release.notices import prior_withdrawals, write_withdrawals
 from loupe.release.publishable import published_name, published_values
+from loupe.release.row_checks import BuiltRows
 from loupe.release.row_files import ParquetRows, texts_of
 from loupe.release.rows import ReleaseRow
 from loupe.release.scratch import Scratch
@@ -500,6 +501,7 @@ def write_rows(
         The images to compare with other datasets, and the samples to measure, if any.
     """
     form, samples = contents.form, list[WrittenSample]()
+    rows = BuiltRows(has_groups=form.contrasts, tier=contents.tier)
     own = None if checks.against is None else OwnImages()
 
     def copied(found: FoundRow) -> tuple[FoundRow, bytes, int | None, SeenImage | None]:
@@ -520,6 +522,7 @@ def write_rows(
         for done, one in enumerate(ordered_map(copied, contents.rows()), 1):
             (row, rewrites, crop), image, hashed, seen = one
             columns = row.columns(form)
+            rows.check(row, columns)
             parquet.write(columns, image)
             for name, text in texts.items():
                 files[name].write(text.row(columns, is_first=done == 1))

@@ -314,9 +314,21 @@ def read_parquet_rows(path: Path, columns: Sequence[str] | None = None) -> Itera
     Raises:
         ValueError: if it is not a Parquet file with these columns (on the first faulty rows).
     """
+    for page in read_parquet_pages(path, columns):
+        yield from page
+
+
+def read_parquet_pages(
+    path: Path, columns: Sequence[str] | None = None
+) -> Iterator[list[dict[str, Any]]]:
+    """The rows of a Parquet file, a few at a time; see `read_parquet_rows`.
+
+    Raises:
+        ValueError: if it is not a Parquet file with these columns (on the first faulty rows).
+    """
     with _opened(path) as file:
         for batch in bounded_batches(file, path, _READ_ROWS, columns=columns):
-            yield from batch.to_pylist()
+            yield batch.to_pylist()
 
 
 @contextmanager

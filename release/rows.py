@@ -127,6 +127,16 @@ def text_entity_ids(row: Mapping[str, Any]) -> tuple[str, ...]:
     return (*(text for name in names for text in row.get(name) or ()), *translations)
 
 
+def entity_ids_in(row: Mapping[str, Any]) -> list[str]:
+    """The entities that a row names: its image, texts, and where the image was cut from."""
+    ids = [row["image_entity_id"], *text_entity_ids(row)]
+    if contrast := row.get("contrast"):
+        ids.append(contrast["anchor_entity_id"])
+    if crop := row["crop"]:
+        ids += [crop["tracklet_entity_id"], crop["video_entity_id"]]
+    return ids
+
+
 def published_row(row: Mapping[str, Any]) -> dict[str, Any]:
     """A row, given by its columns, in the published JSON format.
 

@@ -41,6 +41,8 @@ def verify_documents(
     more = {WITHDRAWALS, *(table.path for table in TABLES), *shards}
     if manifest.statistics.contrasts is not None:
         always.add(CCD_LINES)
+    if len(manifest.statistics.splits) > 1:
+        always.add(LEAKS)
     for path in always:
         if not scratch.is_listed(path):
             message = f"{MANIFEST} does not list {path}, which this release must have"

@@ -89,5 +89,4 @@ def lineage_problems(folder: Path, manifest: Manifest, shards: Sequence[str]) ->
     checks.check_tables()
     for shard in shards:
         checks.check_rows(shard, list(read_parquet_rows(folder / shard, BESIDE_IMAGES)))
-    checks.check_used()
     return findings.problems
