@@ -95,6 +95,10 @@ Inspection = Callable[[Path, Manifest], None]
 """Called with the folder of a complete, unpublished release; raises to reject it."""
 
 
+def no_inspection(_folder: Path, _manifest: Manifest) -> None:
+    """Accept every release."""
+
+
 class BuiltRelease(NamedTuple):
     """A release in `folder`; `is_new` is False if it existed already.
 
@@ -132,7 +136,7 @@ def build_release(
     as_of: StoreVersion | None = None,
     lower: Sequence[Manifest] | None = None,
     on_progress: Progress = lambda _done, _total: None,
-    inspect: Inspection = lambda _folder, _manifest: None,
+    inspect: Inspection = no_inspection,
     signer: Signer | None = None,
     adopt: bool = True,
 ) -> BuiltRelease:

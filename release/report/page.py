@@ -6,8 +6,9 @@ from decimal import Decimal
 from functools import partial
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
+from loupe.release.diff import Difference
 from loupe.release.documents import rendering
 from loupe.release.facts import (
     apart_sentences,
@@ -29,7 +30,6 @@ from loupe.release.report.charts import (
     histogram,
     picture_path,
 )
-from loupe.release.report.differences import shown_value, word_spans
 from loupe.release.rows import number_in
 from loupe.release.statistics import HISTOGRAM_STEP
 from loupe.schemas.base import Count, DatasetName, EntityId, HexSha256, Record, Version
@@ -99,12 +99,14 @@ def is_there(out: Path, wanted: ReportRecord) -> bool:
 
 _SHOWN_VIDEOS = 200
 _SHOWN_AUTHORS = 30
+_SHOWN_ROWS = 12
+"""Rows of each kind in the difference from the previous release."""
 _SCRIPTS = ("loading", "elements", "filtering", "searching", "gallery", "row", "lineage", "main")
 """The parts of the script, ordered by dependency."""
 
 
 def write_page(
-    folder: Path, manifest: Manifest, difference: dict[str, Any] | None, withdrawn: str = ""
+    folder: Path, manifest: Manifest, difference: Difference | None, withdrawn: str = ""
 ) -> None:
     """Write the files that hold no data; only the page differs between reports.
 
@@ -126,7 +128,7 @@ def write_page(
         (folder / name).write_text(text, encoding="utf-8", newline="\n")
 
 
-def _render_page(manifest: Manifest, difference: dict[str, Any] | None, withdrawn: str) -> str:
+def _render_page(manifest: Manifest, difference: Difference | None, withdrawn: str) -> str:
     """Render the page, which describes the release as a whole."""
     statistics, terms = manifest.statistics, manifest.terms
     sentences = (whole_sentence(manifest), texts_sentence(manifest), *apart_sentences(terms))
@@ -136,14 +138,13 @@ def _render_page(manifest: Manifest, difference: dict[str, Any] | None, withdraw
         number=lambda value: f"{value:,}",
         web=_web,
         row_number=number_in,
-        shown=shown_value,
         thumbnail=partial(picture_path, THUMBNAILS),
         money=_money,
         purpose=PURPOSES.get,
         settings=settings_in_words,
         conditions=conditions_in_words,
     )
-    environment.globals |= {"share": share_text, "word_spans": word_spans}
+    environment.globals["share"] = share_text
     return environment.get_template("index.html.j2").render(
         release=manifest,
         statistics=statistics,
@@ -160,6 +161,7 @@ def _render_page(manifest: Manifest, difference: dict[str, Any] | None, withdraw
         height=HEIGHT,
         shown_videos=_SHOWN_VIDEOS,
         shown_authors=_SHOWN_AUTHORS,
+        shown_rows=_SHOWN_ROWS,
         of_persons=is_of_persons(manifest),
         about=manifest.about or ReleaseAbout(),
         bibtex=bibtex(citation(manifest)),

@@ -7,7 +7,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from loupe.release.diff import Withdrawn
+from loupe.release.diff import Withdrawn, compare_releases
 from loupe.release.export.formats import ExportedRow, ReleaseSource
 from loupe.release.files import Progress, Workspace, refuse_within, workspace_for
 from loupe.release.lineage import ENTITIES
@@ -15,7 +15,6 @@ from loupe.release.lineage.reading import open_lineage
 from loupe.release.manifest import read_manifest, require_release
 from loupe.release.notices import affected_rows, known_of, withdrawn_sentence
 from loupe.release.report.charts import FOLDER_IMAGES, PictureFolder
-from loupe.release.report.differences import shown_difference
 from loupe.release.report.page import ReportRecord, is_there, write_page, write_record
 from loupe.release.report.scripts import (
     Columns,
@@ -177,7 +176,9 @@ def _write(
     report = workspace.content
     difference = None
     if previous is not None:
-        difference = shown_difference(previous, source.folder, report, examples=not gone)
+        difference = compare_releases(previous, source.folder)
+        if gone:
+            difference = difference.model_copy(update={"rows": ()})
     pictures = PictureFolder(report, record.rows, previews=record.previews)
     columns, index = Columns(), SearchIndex(workspace.home / "words.db")
     details = ScriptWriter(report, "rows", DETAIL_ROWS)
