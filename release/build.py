@@ -53,7 +53,6 @@ from loupe.release.documents import write_documents
 from loupe.release.files import (
     DigestingFile,
     Progress,
-    ReleasedFile,
     digest_of_file,
     place_file,
     refuse_foreign,
@@ -63,7 +62,7 @@ from loupe.release.leaks import DEFAULT_LIMITS, find_leaks, leak_sentence
 from loupe.release.lineage.writing import write_lineage
 from loupe.release.manifest import MANIFEST, manifest_in, named, unnamed, write_listing
 from loupe.release.model_use import is_demonstration
-from loupe.release.notices import prior_withdrawals, write_withdrawals
+from loupe.release.notices_files import prior_withdrawals, write_withdrawals
 from loupe.release.publishable import published_name, published_values
 from loupe.release.row_checks import BuiltRows
 from loupe.release.row_files import ParquetRows, texts_of
@@ -84,6 +83,7 @@ from loupe.schemas.release import (
     EmbedderPurpose,
     EmbedderUse,
     Manifest,
+    ReleasedFile,
     ReleaseStatistics,
 )
 from loupe.schemas.retrieval_task import check_version

@@ -14,16 +14,14 @@ from loupe.release.facts import (
     bibtex,
     citation,
     cited_sources,
-    form_of,
     keywords,
     languages,
     responsible_facts,
     stated_licences,
 )
-from loupe.release.files import ReleasedFile
-from loupe.release.rows import Column, columns_of
+from loupe.release.rows import Column, columns_of, form_of
 from loupe.schemas.licences import licence_of, spdx_page
-from loupe.schemas.release import Creator, Manifest, ReleaseAbout
+from loupe.schemas.release import Creator, Manifest, ReleaseAbout, ReleasedFile
 
 _ROWS: Final = "rows"
 _SPLITS: Final = "splits"

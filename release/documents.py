@@ -22,7 +22,6 @@ from loupe.release.facts import (
     cited_sources,
     collection_sentence,
     conditions_in_words,
-    form_of,
     is_of_persons,
     languages,
     review_shares,
@@ -44,15 +43,14 @@ from loupe.release.published import (
     published_beside,
 )
 from loupe.release.report.charts import histogram
-from loupe.release.rows import Column, columns_of
+from loupe.release.rows import Column, columns_of, form_of
 from loupe.release.scratch import Scratch
-from loupe.release.statistics import HISTOGRAM_STEP
 from loupe.release.terms import attribution_text
 from loupe.schemas.errors import IntegrityError
 from loupe.schemas.licences import licence_of
 from loupe.schemas.pages import keep_compiled
 from loupe.schemas.quality import wilson_interval
-from loupe.schemas.release import Manifest, ReleaseAbout, TaskStatistics
+from loupe.schemas.release import HISTOGRAM_STEP, Manifest, ReleaseAbout, TaskStatistics
 from loupe.schemas.similarity import Contamination
 from loupe.schemas.taxonomy import TIERS, PrimaryType, in_order, tiers_within
 

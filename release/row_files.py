@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, Self, TypeVar
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from loupe.release.files import DigestingFile, ReleasedFile, content_fault
+from loupe.release.files import DigestingFile, content_fault
 from loupe.release.findings import ADVICE, Findings, TooManyProblemsError
 from loupe.release.manifest import (
     MANIFEST,
@@ -48,7 +48,7 @@ from loupe.schemas.errors import IntegrityError, UsageError
 from loupe.schemas.json_stream import stream_list
 from loupe.schemas.licences import permits_release
 from loupe.schemas.processes import ordered_map
-from loupe.schemas.release import Manifest
+from loupe.schemas.release import Manifest, ReleasedFile
 from loupe.schemas.taxonomy import DifferenceType
 
 T = TypeVar("T")

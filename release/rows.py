@@ -10,6 +10,7 @@ from math import isfinite
 from typing import Any, Literal, NamedTuple, get_args
 
 from loupe.schemas.base import Box, Split
+from loupe.schemas.release import Manifest
 from loupe.schemas.taxonomy import DifferenceType, RetrievalTask, Tier
 
 SPLITS: tuple[Split, ...] = ("train", "val", "test")
@@ -109,6 +110,13 @@ BESIDE_IMAGES = [column.name for column in COLUMNS if column.name != "image"]
 def columns_of(form: RowForm) -> tuple[Column, ...]:
     """The columns of rows of a form."""
     return tuple(one for one in COLUMNS if one.form is None or getattr(form, one.form))
+
+
+def form_of(manifest: Manifest) -> RowForm:
+    """The form of a release, which determines the columns of its rows."""
+    counted = manifest.statistics
+    contrasts = counted.contrasts is not None
+    return RowForm(bool(counted.tasks), contrasts, bool(counted.licences) or contrasts)
 
 
 def translated(row: Mapping[str, Any]) -> dict[str, list[str | None]]:
@@ -264,18 +272,6 @@ class ReleasedTerms(NamedTuple):
 
 
 NO_TERMS = ReleasedTerms("", None, None, own=False)
-
-
-class Credit(NamedTuple):
-    """An image and its terms, which are its `own` or those of its source."""
-
-    licence: str
-    number: int
-    file_path: str
-    creator: str | None
-    source_url: str | None
-    source: str
-    own: bool
 
 
 _SAME = (

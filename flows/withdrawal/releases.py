@@ -18,13 +18,15 @@ from loupe.db.withdrawals import notices_of, releases_holding
 from loupe.models.profiles.settings import Settings
 from loupe.release.contents import Contents
 from loupe.release.manifest import MANIFEST, manifest_in
-from loupe.release.notices import (
+from loupe.release.notices import known_of, notices_of_home
+from loupe.release.notices_files import (
+    WITHDRAWN,
     affected_rows,
-    known_of,
-    notices_of_home,
+    followed,
+    merged,
+    superseding,
     withdrawn_sentence,
 )
-from loupe.release.notices_files import WITHDRAWN, followed, merged, superseding
 from loupe.release.row_files import ListedRelease
 from loupe.release.rows import image_path, number_in, text_entity_ids
 from loupe.release.scratch import Scratch

@@ -18,7 +18,6 @@ from loupe.release.files import (
     CARD,
     DigestingFile,
     Progress,
-    ReleasedFile,
     digest_of_file,
     found_at,
     is_disk_full,
@@ -40,7 +39,7 @@ from loupe.schemas.base import Count, DatasetName, HexSha256, Record, Version
 from loupe.schemas.errors import IntegrityError, UsageError
 from loupe.schemas.licences import spdx_page
 from loupe.schemas.processes import read_ahead
-from loupe.schemas.release import Manifest
+from loupe.schemas.release import Manifest, ReleasedFile
 
 # `export.json`: the contents of an export, with the digest of each of its files.
 

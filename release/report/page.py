@@ -1,14 +1,13 @@
 """`index.html`, its style sheet and its script."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from functools import partial
 from importlib.resources import files
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
-from loupe.release.diff import Difference
 from loupe.release.documents import rendering
 from loupe.release.facts import (
     apart_sentences,
@@ -31,11 +30,16 @@ from loupe.release.report.charts import (
     picture_path,
 )
 from loupe.release.rows import number_in
-from loupe.release.statistics import HISTOGRAM_STEP
 from loupe.schemas.base import Count, DatasetName, EntityId, HexSha256, Record, Version
 from loupe.schemas.errors import UsageError
 from loupe.schemas.pages import page_environment
-from loupe.schemas.release import Manifest, ModelUse, ReleaseAbout, ReleaseStatistics
+from loupe.schemas.release import (
+    HISTOGRAM_STEP,
+    Manifest,
+    ModelUse,
+    ReleaseAbout,
+    ReleaseStatistics,
+)
 
 REPORT = "report.json"
 _LAYOUT = 5
@@ -106,7 +110,7 @@ _SCRIPTS = ("loading", "elements", "filtering", "searching", "gallery", "row", "
 
 
 def write_page(
-    folder: Path, manifest: Manifest, difference: Difference | None, withdrawn: str = ""
+    folder: Path, manifest: Manifest, difference: Mapping[str, Any] | None, withdrawn: str = ""
 ) -> None:
     """Write the files that hold no data; only the page differs between reports.
 
@@ -128,7 +132,7 @@ def write_page(
         (folder / name).write_text(text, encoding="utf-8", newline="\n")
 
 
-def _render_page(manifest: Manifest, difference: Difference | None, withdrawn: str) -> str:
+def _render_page(manifest: Manifest, difference: Mapping[str, Any] | None, withdrawn: str) -> str:
     """Render the page, which describes the release as a whole."""
     statistics, terms = manifest.statistics, manifest.terms
     sentences = (whole_sentence(manifest), texts_sentence(manifest), *apart_sentences(terms))

@@ -13,7 +13,8 @@ from loupe.release.files import Progress, Workspace, refuse_within, workspace_fo
 from loupe.release.lineage import ENTITIES
 from loupe.release.lineage.reading import open_lineage
 from loupe.release.manifest import read_manifest, require_release
-from loupe.release.notices import affected_rows, known_of, withdrawn_sentence
+from loupe.release.notices import known_of
+from loupe.release.notices_files import affected_rows, withdrawn_sentence
 from loupe.release.report.charts import FOLDER_IMAGES, PictureFolder
 from loupe.release.report.page import ReportRecord, is_there, write_page, write_record
 from loupe.release.report.scripts import (
@@ -174,11 +175,12 @@ def _write(
     rows that differ are shown.
     """
     report = workspace.content
-    difference = None
+    difference: dict[str, Any] | None = None
     if previous is not None:
-        difference = compare_releases(previous, source.folder)
+        found = compare_releases(previous, source.folder)
+        difference = {**found.model_dump(), "is_empty": found.is_empty}
         if gone:
-            difference = difference.model_copy(update={"rows": ()})
+            difference["rows"] = ()
     pictures = PictureFolder(report, record.rows, previews=record.previews)
     columns, index = Columns(), SearchIndex(workspace.home / "words.db")
     details = ScriptWriter(report, "rows", DETAIL_ROWS)

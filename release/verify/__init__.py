@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from loupe.release.findings import Findings, Problem, TooManyProblemsError
 from loupe.release.manifest import MANIFEST, VerifiedManifest, verify_manifest
-from loupe.release.notices import affected_rows
+from loupe.release.notices_files import affected_rows
 from loupe.release.row_files import shards_among
 from loupe.release.scratch import Scratch
 from loupe.release.signing import public_key_called, verify_signature

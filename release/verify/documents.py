@@ -15,8 +15,15 @@ from loupe.release.files import ATTRIBUTION, CROISSANT, LEAKS, is_plain
 from loupe.release.findings import NOT_READABLE, Findings
 from loupe.release.lineage import TABLES
 from loupe.release.manifest import MANIFEST
-from loupe.release.notices import prior_withdrawals, withdrawn_sentence
-from loupe.release.notices_files import WITHDRAWALS, WITHDRAWN, merged, read_mark, read_notices
+from loupe.release.notices_files import (
+    WITHDRAWALS,
+    WITHDRAWN,
+    merged,
+    prior_withdrawals,
+    read_mark,
+    read_notices,
+    withdrawn_sentence,
+)
 from loupe.release.row_files import CCD_LINES, read_parquet_rows
 from loupe.release.rows import number_in, text_entity_ids
 from loupe.release.scratch import Scratch

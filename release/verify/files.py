@@ -6,13 +6,7 @@ from collections.abc import Collection, Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from loupe.release.files import (
-    OF_FILE_MANAGERS,
-    ReleasedFile,
-    content_fault,
-    digest_of_file,
-    shown_path,
-)
+from loupe.release.files import OF_FILE_MANAGERS, content_fault, digest_of_file, shown_path
 from loupe.release.findings import (
     FOLDER,
     LIMIT,
@@ -26,6 +20,7 @@ from loupe.release.notices_files import WITHDRAWN
 from loupe.release.scratch import FoundFile, Scratch
 from loupe.release.signing import SIGNATURE
 from loupe.schemas.processes import batches, ordered_map
+from loupe.schemas.release import ReleasedFile
 
 _UNLISTED = (MANIFEST, SIGNATURE, WITHDRAWN)
 """Files next to those that a manifest lists."""

@@ -12,10 +12,10 @@ import pytest
 from PIL import Image as Picture
 
 from loupe.release.croissant import CONTEXT
-from loupe.release.facts import form_of
 from loupe.release.files import CROISSANT, digest_of_file
 from loupe.release.manifest import MANIFEST, read_files
 from loupe.release.row_files import schema_of
+from loupe.release.rows import form_of
 from tests.release.kinds import ABOUT, Built
 
 # warnings of the JSON-LD parser and the pandas calls of mlcroissant

@@ -8,9 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from loupe.release.manifest import read_files
-from loupe.release.notices import MarkedRelease, affected_rows, mark_release, record_notices
+from loupe.release.notices import MarkedRelease, mark_release, record_notices
 from loupe.release.notices_files import (
     WITHDRAWN,
+    affected_rows,
     followed,
     merged,
     notice_text,
