@@ -39,6 +39,11 @@ from loupe.db.releases import (
 from loupe.db.review_audits import audited_draws
 from loupe.db.store import Store
 from loupe.db.withdrawals import dataset_notices
+from loupe.release.card.documents import write_documents
+from loupe.release.card.leaks import DEFAULT_LIMITS, find_leaks, leak_sentence
+from loupe.release.card.model_use import is_demonstration
+from loupe.release.card.statistics import ExternalCounts, ReleaseAccumulator, is_reviewed
+from loupe.release.card.terms import refuse_unpermitted, terms_of
 from loupe.release.contamination import (
     UNCHECKED,
     Checks,
@@ -49,8 +54,7 @@ from loupe.release.contamination import (
     seen_row,
 )
 from loupe.release.contents import Contents, FoundRow
-from loupe.release.documents import write_documents
-from loupe.release.files import (
+from loupe.release.format.files import (
     DigestingFile,
     Progress,
     digest_of_file,
@@ -58,20 +62,16 @@ from loupe.release.files import (
     refuse_foreign,
     workspace_for,
 )
-from loupe.release.leaks import DEFAULT_LIMITS, find_leaks, leak_sentence
+from loupe.release.format.manifest import MANIFEST, manifest_in, named, unnamed, write_listing
+from loupe.release.format.publishable import published_name, published_values
+from loupe.release.format.row_checks import BuiltRows
+from loupe.release.format.row_files import ParquetRows, texts_of
+from loupe.release.format.rows import ReleaseRow
+from loupe.release.format.scratch import Scratch
+from loupe.release.format.signing import Signature, Signer, add_signature, write_signature
 from loupe.release.lineage.writing import write_lineage
-from loupe.release.manifest import MANIFEST, manifest_in, named, unnamed, write_listing
-from loupe.release.model_use import is_demonstration
-from loupe.release.notices_files import prior_withdrawals, write_withdrawals
-from loupe.release.publishable import published_name, published_values
-from loupe.release.row_checks import BuiltRows
-from loupe.release.row_files import ParquetRows, texts_of
-from loupe.release.rows import ReleaseRow
-from loupe.release.scratch import Scratch
-from loupe.release.signing import Signature, Signer, add_signature, write_signature
-from loupe.release.statistics import ExternalCounts, ReleaseAccumulator, is_reviewed
-from loupe.release.terms import refuse_unpermitted, terms_of
 from loupe.release.verify.files import files_fault
+from loupe.release.withdrawn.files import prior_withdrawals, write_withdrawals
 from loupe.retrieval.similarity.distances import perceptual_hash
 from loupe.schemas.base import DATASET_PATTERN, VERSION_PATTERN
 from loupe.schemas.errors import IntegrityError, UsageError

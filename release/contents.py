@@ -21,9 +21,9 @@ from loupe.db.release_rows import (
     model_calls,
     strategy_origins,
 )
-from loupe.release.model_use import model_uses
-from loupe.release.publishable import published_name
-from loupe.release.rows import (
+from loupe.release.card.model_use import model_uses
+from loupe.release.format.publishable import published_name
+from loupe.release.format.rows import (
     NO_TERMS,
     CaptionOrigin,
     ReleasedCaption,
@@ -35,7 +35,7 @@ from loupe.release.rows import (
     RowForm,
     RowKey,
 )
-from loupe.release.scratch import Scratch
+from loupe.release.format.scratch import Scratch
 from loupe.schemas.errors import IntegrityError, UsageError
 from loupe.schemas.proposals import Candidate
 from loupe.schemas.records import (

@@ -5,10 +5,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+from loupe.release.format.row_files import ListedRelease
+from loupe.release.format.rows import natural_key
 from loupe.release.lineage import TABLES
-from loupe.release.notices_files import WITHDRAWALS, read_mark, read_notices
-from loupe.release.row_files import ListedRelease
-from loupe.release.rows import natural_key
+from loupe.release.withdrawn.files import WITHDRAWALS, read_mark, read_notices
 from loupe.schemas.base import Count, DatasetName, HexSha256, Record, Version, digest_of
 from loupe.schemas.taxonomy import Tier
 from loupe.schemas.withdrawal import WithdrawalNotice

@@ -20,10 +20,10 @@ from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]
 from pydantic import Field
 
 from loupe.release.export.formats import ReleaseSource
-from loupe.release.files import Progress, is_disk_full, is_plain
-from loupe.release.findings import Findings
-from loupe.release.manifest import MANIFEST, read_values
-from loupe.release.signing import SIGNATURE, verify_signature
+from loupe.release.format.files import Progress, is_disk_full, is_plain
+from loupe.release.format.findings import Findings
+from loupe.release.format.manifest import MANIFEST, read_values
+from loupe.release.format.signing import SIGNATURE, verify_signature
 from loupe.schemas.base import VERSION_PATTERN, Count, DatasetName, HexSha256, Record, Version
 from loupe.schemas.errors import ConfigurationError, IntegrityError, ServiceError, UsageError
 from loupe.schemas.processes import batches

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from loupe.release.manifest import MANIFEST, id_of, peeked_manifest
-from loupe.release.signing import read_signature
+from loupe.release.format.manifest import MANIFEST, id_of, peeked_manifest
+from loupe.release.format.signing import read_signature
 from loupe.schemas.release import Manifest
 from loupe.schemas.withdrawal import version_numbers
 

@@ -21,10 +21,10 @@ from loupe.db.releases import (
 )
 from loupe.db.store import Store
 from loupe.release.build import BuiltRelease, build_release
+from loupe.release.card.leaks import DEFAULT_LIMITS
 from loupe.release.contamination import Checks
-from loupe.release.files import Progress
-from loupe.release.leaks import DEFAULT_LIMITS
-from loupe.release.manifest import MANIFEST, read_files
+from loupe.release.format.files import Progress
+from loupe.release.format.manifest import MANIFEST, read_files
 from loupe.schemas.errors import IntegrityError, MissingBlobError
 from loupe.schemas.release import Manifest
 from loupe.schemas.similarity import LeakLimits

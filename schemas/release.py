@@ -200,7 +200,7 @@ class EmbedderUse(Record):
 # The manifest of a release and its statistics.
 
 DOCUMENTS_VERSION = 9
-"""The version of the wording of documents (`loupe.release.documents`), increased with every
+"""The version of the wording of documents (`loupe.release.card.documents`), increased with every
 change.
 """
 

@@ -188,8 +188,8 @@ def show(name: ReleaseArgument) -> Answer:
 
     from loupe.db.releases import find_release
     from loupe.flows.withdrawal.releases import withdrawal_of
-    from loupe.release.documents import card_body
-    from loupe.release.row_files import ListedRelease
+    from loupe.release.card.documents import card_body
+    from loupe.release.format.row_files import ListedRelease
 
     if "/" in name or Path(name).is_dir():
         manifest = ListedRelease(Path(name)).manifest
@@ -237,7 +237,7 @@ def _withdrawn_in_short(withdrawal: "ReleaseWithdrawal | None") -> str | None:
 
 
 def _place(release: "StoredRelease") -> dict[str, Any]:
-    from loupe.release.manifest import MANIFEST
+    from loupe.release.format.manifest import MANIFEST
 
     return {
         "folder": str(release.folder),

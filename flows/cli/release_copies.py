@@ -22,7 +22,7 @@ from loupe.flows.cli.output import Answer, first, warn
 from loupe.schemas.errors import ConfigurationError, UsageError
 
 if TYPE_CHECKING:
-    from loupe.release.findings import Problem
+    from loupe.release.format.findings import Problem
     from loupe.release.hub import PlannedUpload, Uploaded, UploadPlan
 
 
@@ -59,13 +59,13 @@ def verify(
         without_images: Allow missing image files; the rows, which hold their bytes, are checked.
         newest: A newer release is a problem. With a public key, only releases that it signed count.
     """
-    from loupe.release.files import shown_path
-    from loupe.release.findings import Problem
-    from loupe.release.manifest import MANIFEST
+    from loupe.release.format.files import shown_path
+    from loupe.release.format.findings import Problem
+    from loupe.release.format.manifest import MANIFEST
+    from loupe.release.format.signing import public_key_called, read_signature
     from loupe.release.newer import newest_of
-    from loupe.release.notices import notice_source
-    from loupe.release.signing import public_key_called, read_signature
     from loupe.release.verify import verify_release
+    from loupe.release.withdrawn.notices import notice_source
 
     known = notices_at_hand()
     asked = None if notices is None else notice_source(notices)

@@ -46,9 +46,15 @@ from loupe.models.profiles.loader import load_profile
 from loupe.models.profiles.settings import Settings
 from loupe.release.build import Inspection, build_release, no_inspection
 from loupe.release.contamination import Checks, WrittenSample
-from loupe.release.publishable import published_name
-from loupe.release.row_files import ListedRelease
-from loupe.release.signing import SIGNATURE, Signature, Signer, add_signature, signer_from_pem
+from loupe.release.format.publishable import published_name
+from loupe.release.format.row_files import ListedRelease
+from loupe.release.format.signing import (
+    SIGNATURE,
+    Signature,
+    Signer,
+    add_signature,
+    signer_from_pem,
+)
 from loupe.release.verify import verify_release
 from loupe.retrieval.contrastive import ContrastiveSamples
 from loupe.retrieval.distractors import mean_with_nearest

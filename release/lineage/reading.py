@@ -29,8 +29,12 @@ from loupe.db.lineage import (
     agents_of,
     ancestors,
 )
-from loupe.release.files import is_disk_full
-from loupe.release.findings import ADVICE
+from loupe.release.format.files import is_disk_full
+from loupe.release.format.findings import ADVICE
+from loupe.release.format.manifest import read_manifest, require_release
+from loupe.release.format.parquet import bounded_batches, opened_parquet
+from loupe.release.format.row_files import find_row
+from loupe.release.format.rows import image_path, number_in
 from loupe.release.lineage import (
     ACTIVITIES,
     AGENTS,
@@ -41,11 +45,7 @@ from loupe.release.lineage import (
     TABLES,
     LineageTable,
 )
-from loupe.release.manifest import read_manifest, require_release
-from loupe.release.notices_files import erasure_of
-from loupe.release.parquet import bounded_batches, opened_parquet
-from loupe.release.row_files import find_row
-from loupe.release.rows import image_path, number_in
+from loupe.release.withdrawn.files import erasure_of
 from loupe.schemas.errors import IntegrityError, UsageError
 
 _Row = Mapping[str, Any]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from importlib.resources import files
 from typing import Any, Final
 
-from loupe.release.findings import ADVICE
+from loupe.release.format.findings import ADVICE
 from loupe.schemas.errors import IntegrityError
 
 _BARE: Final = "{}"

@@ -8,8 +8,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, Literal
 
-from loupe.release.documents import rendering
-from loupe.release.facts import (
+from loupe.release.card.documents import rendering
+from loupe.release.card.facts import (
     apart_sentences,
     bibtex,
     citation,
@@ -18,9 +18,10 @@ from loupe.release.facts import (
     texts_sentence,
     whole_sentence,
 )
-from loupe.release.files import found_at
-from loupe.release.markup import share_text
-from loupe.release.model_use import PURPOSES, settings_in_words
+from loupe.release.card.markup import share_text
+from loupe.release.card.model_use import PURPOSES, settings_in_words
+from loupe.release.format.files import found_at
+from loupe.release.format.rows import number_in
 from loupe.release.report.charts import (
     HEIGHT,
     THUMBNAILS,
@@ -29,7 +30,6 @@ from loupe.release.report.charts import (
     histogram,
     picture_path,
 )
-from loupe.release.rows import number_in
 from loupe.schemas.base import Count, DatasetName, EntityId, HexSha256, Record, Version
 from loupe.schemas.errors import UsageError
 from loupe.schemas.pages import page_environment

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any, Protocol, get_args
 
 from loupe.db.lineage import EntityNode, Lineage
+from loupe.release.card.statistics import words_of
+from loupe.release.format.rows import CaptionOrigin, number_in
 from loupe.release.lineage.summaries import summarize
-from loupe.release.rows import CaptionOrigin, number_in
-from loupe.release.statistics import words_of
 from loupe.schemas.base import Split
 from loupe.schemas.taxonomy import TIERS, DifferenceType, RetrievalTask
 from loupe.schemas.wording import shortened

@@ -9,12 +9,11 @@ from typing import Any, NamedTuple
 
 from loupe.release.diff import Withdrawn, compare_releases
 from loupe.release.export.formats import ExportedRow, ReleaseSource
-from loupe.release.files import Progress, Workspace, refuse_within, workspace_for
+from loupe.release.format.files import Progress, Workspace, refuse_within, workspace_for
+from loupe.release.format.manifest import read_manifest, require_release
+from loupe.release.format.rows import CAPTION_COLUMNS, COARSE_COLUMNS, text_entity_ids
 from loupe.release.lineage import ENTITIES
 from loupe.release.lineage.reading import open_lineage
-from loupe.release.manifest import read_manifest, require_release
-from loupe.release.notices import known_of
-from loupe.release.notices_files import affected_rows, withdrawn_sentence
 from loupe.release.report.charts import FOLDER_IMAGES, PictureFolder
 from loupe.release.report.page import ReportRecord, is_there, write_page, write_record
 from loupe.release.report.scripts import (
@@ -27,7 +26,8 @@ from loupe.release.report.scripts import (
     texts_of,
     write_script,
 )
-from loupe.release.rows import CAPTION_COLUMNS, COARSE_COLUMNS, text_entity_ids
+from loupe.release.withdrawn.files import affected_rows, withdrawn_sentence
+from loupe.release.withdrawn.notices import known_of
 from loupe.schemas.base import digest_of
 from loupe.schemas.processes import ordered_map
 from loupe.schemas.withdrawal import WithdrawalNotice, WithdrawnRow

@@ -11,17 +11,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from loupe.release.findings import Findings, Problem, TooManyProblemsError
-from loupe.release.manifest import MANIFEST, VerifiedManifest, verify_manifest
-from loupe.release.notices_files import affected_rows
-from loupe.release.row_files import shards_among
-from loupe.release.scratch import Scratch
-from loupe.release.signing import public_key_called, verify_signature
+from loupe.release.format.findings import Findings, Problem, TooManyProblemsError
+from loupe.release.format.manifest import MANIFEST, VerifiedManifest, verify_manifest
+from loupe.release.format.row_files import shards_among
+from loupe.release.format.scratch import Scratch
+from loupe.release.format.signing import public_key_called, verify_signature
 from loupe.release.verify.documents import verify_documents, verify_mark, verify_withdrawals
 from loupe.release.verify.files import verify_files
 from loupe.release.verify.images import verify_images
 from loupe.release.verify.lineage import LineageChecks
 from loupe.release.verify.rows import RowChecks
+from loupe.release.withdrawn.files import affected_rows
 from loupe.schemas.errors import UsageError
 from loupe.schemas.release import Manifest
 from loupe.schemas.withdrawal import NoticeList, WithdrawalNotice, WithdrawnRow

@@ -9,13 +9,16 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import zip_longest
 from pathlib import Path
 
-from loupe.release.croissant import croissant_text
-from loupe.release.documents import RENDERING_FAULTS, documents_of
-from loupe.release.files import ATTRIBUTION, CROISSANT, LEAKS, is_plain
-from loupe.release.findings import NOT_READABLE, Findings
+from loupe.release.card.croissant import croissant_text
+from loupe.release.card.documents import RENDERING_FAULTS, documents_of
+from loupe.release.format.files import ATTRIBUTION, CROISSANT, LEAKS, is_plain
+from loupe.release.format.findings import NOT_READABLE, Findings
+from loupe.release.format.manifest import MANIFEST
+from loupe.release.format.row_files import CCD_LINES, read_parquet_rows
+from loupe.release.format.rows import number_in, text_entity_ids
+from loupe.release.format.scratch import Scratch
 from loupe.release.lineage import TABLES
-from loupe.release.manifest import MANIFEST
-from loupe.release.notices_files import (
+from loupe.release.withdrawn.files import (
     WITHDRAWALS,
     WITHDRAWN,
     merged,
@@ -24,9 +27,6 @@ from loupe.release.notices_files import (
     read_notices,
     withdrawn_sentence,
 )
-from loupe.release.row_files import CCD_LINES, read_parquet_rows
-from loupe.release.rows import number_in, text_entity_ids
-from loupe.release.scratch import Scratch
 from loupe.schemas.errors import IntegrityError
 from loupe.schemas.release import DOCUMENTS_VERSION, Manifest
 from loupe.schemas.withdrawal import NoticeList, WithdrawalNotice

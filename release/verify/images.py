@@ -7,9 +7,9 @@ from typing import Any
 
 from PIL import Image
 
-from loupe.release.findings import Findings
-from loupe.release.row_files import RowBatch, read_parquet_batches
-from loupe.release.rows import number_in
+from loupe.release.format.findings import Findings
+from loupe.release.format.row_files import RowBatch, read_parquet_batches
+from loupe.release.format.rows import number_in
 from loupe.schemas.decoders import (
     DECODER_FAULTS,
     FORMATS,

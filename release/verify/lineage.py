@@ -13,7 +13,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from loupe.release.findings import Findings
+from loupe.release.format.findings import Findings
+from loupe.release.format.manifest import MANIFEST
+from loupe.release.format.parquet import bounded_batches, opened_parquet
+from loupe.release.format.rows import entity_ids_in, number_in
 from loupe.release.lineage import (
     ACTIVITIES,
     AGENTS,
@@ -25,9 +28,6 @@ from loupe.release.lineage import (
     TABLES,
     LineageTable,
 )
-from loupe.release.manifest import MANIFEST
-from loupe.release.parquet import bounded_batches, opened_parquet
-from loupe.release.rows import entity_ids_in, number_in
 from loupe.schemas.release import Manifest
 from loupe.schemas.validation import fault_of
 

@@ -12,14 +12,27 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-from loupe.release.files import is_plain
-from loupe.release.findings import Findings
-from loupe.release.manifest import MANIFEST, MAX_CHARACTERS
-from loupe.release.row_files import RowsText, read_parquet_pages, read_parquet_rows, texts_of
-from loupe.release.rows import BESIDE_IMAGES, RowFaults, RowForm, columns_of, form_of, number_in
-from loupe.release.rows import shown as _shown
-from loupe.release.scratch import Scratch
-from loupe.release.terms import DerivedTerms, LicensedItem, held_by_sources, terms_of, unpermitted
+from loupe.release.card.terms import (
+    DerivedTerms,
+    LicensedItem,
+    held_by_sources,
+    terms_of,
+    unpermitted,
+)
+from loupe.release.format.files import is_plain
+from loupe.release.format.findings import Findings
+from loupe.release.format.manifest import MANIFEST, MAX_CHARACTERS
+from loupe.release.format.row_files import RowsText, read_parquet_pages, read_parquet_rows, texts_of
+from loupe.release.format.rows import (
+    BESIDE_IMAGES,
+    RowFaults,
+    RowForm,
+    columns_of,
+    form_of,
+    number_in,
+)
+from loupe.release.format.rows import shown as _shown
+from loupe.release.format.scratch import Scratch
 from loupe.release.verify.lineage import LineageChecks
 from loupe.schemas.licences import permits_release
 from loupe.schemas.release import Credit, Manifest, ReleasedFile

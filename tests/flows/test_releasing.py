@@ -9,7 +9,7 @@ import pytest
 from loupe.flows.engine.context import BuildReport, RunContext, open_context
 from loupe.flows.engine.releasing import release
 from loupe.models.profiles.settings import load_settings
-from loupe.release.files import workspace_for
+from loupe.release.format.files import workspace_for
 from loupe.schemas.errors import IntegrityError, LoupeError
 from tests.flows.command_line import Loupe
 from tests.flows.runs import Released, context_of, copied_run

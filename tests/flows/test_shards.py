@@ -60,8 +60,8 @@ from loupe.flows.withdrawal.execution import carry_out
 from loupe.flows.withdrawal.plan import confirm, plan_withdrawal, request_of
 from loupe.models.profiles.loader import load_profile
 from loupe.release.build import build_release
+from loupe.release.format.row_files import CCD_LINES
 from loupe.release.lineage.reading import open_lineage
-from loupe.release.row_files import CCD_LINES
 from loupe.release.verify import verify_release
 from loupe.retrieval.similarity.near_duplicates import find_near_duplicates
 from loupe.schemas.base import sha256_of

@@ -9,8 +9,8 @@ from loupe.db.release_rows import corrections_of
 from loupe.flows.engine.context import RunContext
 from loupe.flows.engine.importing import import_source, refusal_of_terms
 from loupe.models.profiles.settings import load_settings
-from loupe.release.files import CARD
-from loupe.release.manifest import read_manifest
+from loupe.release.format.files import CARD
+from loupe.release.format.manifest import read_manifest
 from loupe.schemas.build import SourceSpec
 from loupe.schemas.records import Granularity, Source
 from tests.flows.command_line import Finished, Loupe

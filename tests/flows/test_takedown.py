@@ -23,9 +23,9 @@ from loupe.flows.withdrawal.execution import carry_out
 from loupe.release.diff import compare_releases
 from loupe.release.export import export_release
 from loupe.release.export.formats import format_called
-from loupe.release.manifest import read_manifest
-from loupe.release.notices_files import read_mark, read_notices
+from loupe.release.format.manifest import read_manifest
 from loupe.release.verify import verify_release
+from loupe.release.withdrawn.files import read_mark, read_notices
 from loupe.schemas.base import sha256_of
 from loupe.schemas.records import Image
 from loupe.schemas.video import Track

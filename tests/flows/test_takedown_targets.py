@@ -15,8 +15,8 @@ from typer.testing import CliRunner, Result
 from loupe.flows.cli.main import app
 from loupe.release.build import build_release
 from loupe.release.diff import Difference, compare_releases
-from loupe.release.notices_files import read_mark
 from loupe.release.verify import verify_release
+from loupe.release.withdrawn.files import read_mark
 from loupe.schemas.withdrawal import WithdrawalNotice
 from tests.flows.takedown_world import Row, released_rows
 from tests.release.street_world import DATASET as STREET

@@ -10,9 +10,9 @@ import pytest
 
 from loupe.db.entities import NewDecision, new_entity
 from loupe.release.build import BuiltRelease, build_release
-from loupe.release.documents import render_card
-from loupe.release.files import ATTRIBUTION
-from loupe.release.row_files import CCD_LINES, spelled
+from loupe.release.card.documents import render_card
+from loupe.release.format.files import ATTRIBUTION
+from loupe.release.format.row_files import CCD_LINES, spelled
 from loupe.release.verify import verify_release
 from loupe.schemas.base import digest_of, sha256_of
 from loupe.schemas.errors import IntegrityError

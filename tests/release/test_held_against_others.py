@@ -13,10 +13,10 @@ from loupe.db.entities import find
 from loupe.db.releases import find_release
 from loupe.db.tables import Entity
 from loupe.flows.cli.release import app
+from loupe.release.card.leaks import certificate_text
 from loupe.release.contamination import SHOWN
-from loupe.release.files import CARD, LEAKS
-from loupe.release.leaks import certificate_text
-from loupe.release.manifest import read_manifest
+from loupe.release.format.files import CARD, LEAKS
+from loupe.release.format.manifest import read_manifest
 from loupe.release.rebuild import rebuild_release
 from loupe.release.verify import verify_release
 from loupe.schemas.base import Split, sha256_of

@@ -15,9 +15,9 @@ from typer.testing import CliRunner, Result
 
 from loupe.flows.cli.main import app
 from loupe.release.export.formats import FORMATS
+from loupe.release.format.manifest import MANIFEST
+from loupe.release.format.parquet import bounded_batches, opened_parquet
 from loupe.release.lineage import CALLS, DERIVATIONS, ENTITIES, LineageTable
-from loupe.release.manifest import MANIFEST
-from loupe.release.parquet import bounded_batches, opened_parquet
 from loupe.schemas.errors import IntegrityError, LoupeError
 from tests.release.cases import check_on_copies
 from tests.release.forging import listable_files, reseal

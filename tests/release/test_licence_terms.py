@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from loupe.release.build import build_release
+from loupe.release.card.terms import LicensedItem, attribution_text, terms_of
 from loupe.release.contamination import Checks
-from loupe.release.terms import LicensedItem, attribution_text, terms_of
 from loupe.release.verify import verify_release
 from loupe.schemas.errors import IntegrityError
 from loupe.schemas.licences import one_of

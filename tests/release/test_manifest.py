@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from loupe.release.manifest import (
+from loupe.release.format.manifest import (
     MANIFEST,
     FileEntry,
     Listing,

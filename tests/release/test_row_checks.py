@@ -2,8 +2,8 @@
 
 import pytest
 
-from loupe.release.row_checks import BuiltRows
-from loupe.release.rows import ReleasedCaption, ReleasedContrast, ReleaseRow, RowForm
+from loupe.release.format.row_checks import BuiltRows
+from loupe.release.format.rows import ReleasedCaption, ReleasedContrast, ReleaseRow, RowForm
 from loupe.schemas.errors import IntegrityError
 from loupe.schemas.taxonomy import DifferenceType
 

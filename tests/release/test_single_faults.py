@@ -18,11 +18,11 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from loupe.release.build import build_release
-from loupe.release.findings import Problem
+from loupe.release.format.findings import Problem
+from loupe.release.format.manifest import FileEntry, manifest_text, read_manifest
+from loupe.release.format.row_files import shards_among
+from loupe.release.format.signing import SIGNATURE, Signer
 from loupe.release.lineage import ENTITIES, TABLES
-from loupe.release.manifest import FileEntry, manifest_text, read_manifest
-from loupe.release.row_files import shards_among
-from loupe.release.signing import SIGNATURE, Signer
 from loupe.release.verify import verify_release
 from loupe.schemas.release import Manifest, ReleasedFile
 from tests.release import ccd_world, street_world

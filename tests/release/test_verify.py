@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from loupe.release.findings import LIMIT, Problem
-from loupe.release.manifest import read_files, read_manifest
+from loupe.release.format.findings import LIMIT, Problem
+from loupe.release.format.manifest import read_files, read_manifest
 from loupe.release.verify import verify_release
 from loupe.schemas.base import sha256_of
 from loupe.schemas.errors import UsageError

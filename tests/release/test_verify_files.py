@@ -11,9 +11,9 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from loupe.release.notices import mark_release
 from loupe.release.verify import rows as verify_rows
 from loupe.release.verify import verify_release
+from loupe.release.withdrawn.notices import mark_release
 from tests.release.notice_samples import SHARD, notice_of
 from tests.release.worlds import DATASET
 

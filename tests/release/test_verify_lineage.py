@@ -10,7 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from loupe.db import roles
-from loupe.release.findings import Findings, Problem
+from loupe.release.format.findings import Findings, Problem
+from loupe.release.format.manifest import MANIFEST, read_manifest
 from loupe.release.lineage import (
     ACTIVITIES,
     AGENTS,
@@ -22,7 +23,6 @@ from loupe.release.lineage import (
     LineageTable,
     write_table,
 )
-from loupe.release.manifest import MANIFEST, read_manifest
 from loupe.release.verify.lineage import LineageChecks
 from loupe.schemas.provenance import Role
 from loupe.schemas.release import LineageStatistics

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from loupe.release.manifest import read_manifest
-from loupe.release.notices import known_of, mark_release, notice_source, notices_of_home
-from loupe.release.notices_files import (
+from loupe.release.format.manifest import read_manifest
+from loupe.release.verify import verify_release
+from loupe.release.withdrawn.files import (
     WITHDRAWALS,
     WITHDRAWN,
     affected_rows,
@@ -21,7 +21,7 @@ from loupe.release.notices_files import (
     read_notices,
     withdrawn_sentence,
 )
-from loupe.release.verify import verify_release
+from loupe.release.withdrawn.notices import known_of, mark_release, notice_source, notices_of_home
 from loupe.schemas.errors import IntegrityError, UsageError
 from loupe.schemas.release import Manifest
 from loupe.schemas.withdrawal import NoticeList, WithdrawalNotice, WithdrawnRow

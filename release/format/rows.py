@@ -100,7 +100,7 @@ def _column(name: str, values: Mapping[str, Any]) -> Column:
     return Column(name, **{**values, "parts": parts})
 
 
-_DECLARED = tomllib.loads(files("loupe.release").joinpath("columns.toml").read_text("utf-8"))
+_DECLARED = tomllib.loads(files("loupe.release.format").joinpath("columns.toml").read_text("utf-8"))
 COLUMNS: tuple[Column, ...] = tuple(_column(*one) for one in _DECLARED.items())
 """All possible columns of a release, in order."""
 BESIDE_IMAGES = [column.name for column in COLUMNS if column.name != "image"]

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from loupe.release.rows import ReleaseRow, RowForm
-from loupe.release.scratch import Scratch
-from loupe.release.terms import DerivedTerms, LicensedItem, held_by_sources, licence_statistics
+from loupe.release.card.terms import DerivedTerms, LicensedItem, held_by_sources, licence_statistics
+from loupe.release.format.rows import ReleaseRow, RowForm
+from loupe.release.format.scratch import Scratch
 from loupe.retrieval.similarity.distances import ComparedImage
 from loupe.schemas.base import Split
 from loupe.schemas.records import Granularity

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations, groupby
 from typing import NamedTuple
 
-from loupe.release.markup import as_link, as_text
+from loupe.release.card.markup import as_link, as_text
 from loupe.schemas.errors import IntegrityError
 from loupe.schemas.licences import (
     CONDITIONS,

@@ -7,7 +7,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from loupe.release.files import read_plain, write_file
+from loupe.release.format.files import read_plain, write_file
 from loupe.schemas.base import Version, canonical_json
 from loupe.schemas.errors import IntegrityError
 from loupe.schemas.release import PriorWithdrawal, ReleasedFile

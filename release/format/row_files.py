@@ -17,18 +17,17 @@ from typing import Any, NamedTuple, Self, TypeVar
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from loupe.release.files import DigestingFile, content_fault
-from loupe.release.findings import ADVICE, Findings, TooManyProblemsError
-from loupe.release.manifest import (
+from loupe.release.format.files import DigestingFile, content_fault
+from loupe.release.format.findings import ADVICE, Findings, TooManyProblemsError
+from loupe.release.format.manifest import (
     MANIFEST,
     opened_json,
     read_manifest,
     require_release,
     verify_manifest,
 )
-from loupe.release.notices_files import erasure_of
-from loupe.release.parquet import TYPES, WRITING, bounded_batches, opened_parquet
-from loupe.release.rows import (
+from loupe.release.format.parquet import TYPES, WRITING, bounded_batches, opened_parquet
+from loupe.release.format.rows import (
     BESIDE_IMAGES,
     COLUMNS,
     PLAIN,
@@ -42,7 +41,8 @@ from loupe.release.rows import (
     published_row,
     translated,
 )
-from loupe.release.scratch import Scratch
+from loupe.release.format.scratch import Scratch
+from loupe.release.withdrawn.files import erasure_of
 from loupe.schemas.base import Split
 from loupe.schemas.errors import IntegrityError, UsageError
 from loupe.schemas.json_stream import stream_list

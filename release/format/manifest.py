@@ -14,9 +14,9 @@ from typing import Any, Final, NamedTuple
 
 from pydantic import Field, ValidationError, field_validator
 
-from loupe.release.files import DigestingFile, digest_of_file, is_plain
-from loupe.release.findings import Findings
-from loupe.release.scratch import Scratch
+from loupe.release.format.files import DigestingFile, digest_of_file, is_plain
+from loupe.release.format.findings import Findings
+from loupe.release.format.scratch import Scratch
 from loupe.schemas.base import (
     IF_KNOWN,
     EntityId,

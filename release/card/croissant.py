@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from importlib.resources import files
 from typing import Any, Final
 
-from loupe.release.facts import (
+from loupe.release.card.facts import (
     bibtex,
     citation,
     cited_sources,
@@ -19,7 +19,7 @@ from loupe.release.facts import (
     responsible_facts,
     stated_licences,
 )
-from loupe.release.rows import Column, columns_of, form_of
+from loupe.release.format.rows import Column, columns_of, form_of
 from loupe.schemas.licences import licence_of, spdx_page
 from loupe.schemas.release import Creator, Manifest, ReleaseAbout, ReleasedFile
 
@@ -144,7 +144,7 @@ _CONFORMS_TO: Final = (
     "http://mlcommons.org/croissant/RAI/1.0",
 )
 CONTEXT: Final[dict[str, Any]] = json.loads(
-    files("loupe.release").joinpath("croissant_context.json").read_text("utf-8")
+    files("loupe.release.card").joinpath("croissant_context.json").read_text("utf-8")
 )
 """The context of the specification (1.1, appendix)."""
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from loupe.release.rows import ReleaseRow, RowFaults, RowKey
+from loupe.release.format.rows import ReleaseRow, RowFaults, RowKey
 from loupe.schemas.errors import IntegrityError
 from loupe.schemas.taxonomy import CANDIDATES, Tier, tiers_within
 

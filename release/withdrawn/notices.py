@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from loupe.release.files import (
+from loupe.release.format.files import (
     ATTRIBUTION,
     CARD,
     CITATION,
@@ -18,8 +18,9 @@ from loupe.release.files import (
     is_plain,
     replace_file,
 )
-from loupe.release.manifest import MANIFEST, read_files, read_manifest
-from loupe.release.notices_files import (
+from loupe.release.format.manifest import MANIFEST, read_files, read_manifest
+from loupe.release.format.row_files import ListedRelease, read_parquet_rows, shards_among
+from loupe.release.withdrawn.files import (
     NOTICES,
     WITHDRAWALS,
     WITHDRAWN,
@@ -28,7 +29,6 @@ from loupe.release.notices_files import (
     read_mark,
     read_notices,
 )
-from loupe.release.row_files import ListedRelease, read_parquet_rows, shards_among
 from loupe.schemas.errors import IntegrityError, UsageError
 from loupe.schemas.processes import flush_to_disk
 from loupe.schemas.release import Manifest
@@ -166,7 +166,7 @@ def notice_source(path: Path) -> NoticeSource:
 
 
 def notices_of_home(home: Path) -> tuple[WithdrawalNotice, ...]:
-    """The notices that an installation has to publish (see `loupe.release.notices.record_notices`).
+    """The notices that an installation has to publish (see `record_notices`).
 
     Raises:
         IntegrityError: if a file of notices cannot be read.
