@@ -127,7 +127,7 @@ def copied(home: Path, *, digested: bool) -> float:
 
     If `digested`, copies are read again to compute the SHA-256 that exports state.
     """
-    from loupe.release.files import flush
+    from loupe.release.format.files import flush
 
     def copy_digested(source: str, target: str) -> str:
         shutil.copyfile(source, target)

@@ -21,7 +21,7 @@ from loupe.flows.engine.context import RunContext
 from loupe.flows.shards.files import erase_again, files_in_shard, images_in_shard, root_in
 from loupe.flows.ufine6926.crops import MARGIN, cut, encode
 from loupe.models.registry import build_image_editor
-from loupe.release.manifest import MANIFEST, read_files
+from loupe.release.format.manifest import MANIFEST, read_files
 from loupe.schemas.base import sha256_of
 from loupe.schemas.chat import ChatImage
 from loupe.schemas.contrast import StoredEdit

@@ -39,6 +39,11 @@ from loupe.db.releases import (
 from loupe.db.review_audits import audited_draws
 from loupe.db.store import Store
 from loupe.db.withdrawals import dataset_notices
+from loupe.release.card.documents import write_documents
+from loupe.release.card.leaks import DEFAULT_LIMITS, find_leaks, leak_sentence
+from loupe.release.card.model_use import is_demonstration
+from loupe.release.card.statistics import ExternalCounts, ReleaseAccumulator, is_reviewed
+from loupe.release.card.terms import refuse_unpermitted, terms_of
 from loupe.release.contamination import (
     UNCHECKED,
     Checks,
@@ -49,29 +54,24 @@ from loupe.release.contamination import (
     seen_row,
 )
 from loupe.release.contents import Contents, FoundRow
-from loupe.release.documents import write_documents
-from loupe.release.files import (
+from loupe.release.format.files import (
     DigestingFile,
     Progress,
-    ReleasedFile,
     digest_of_file,
     place_file,
     refuse_foreign,
     workspace_for,
 )
-from loupe.release.leaks import DEFAULT_LIMITS, find_leaks, leak_sentence
+from loupe.release.format.manifest import MANIFEST, manifest_in, named, unnamed, write_listing
+from loupe.release.format.publishable import published_name, published_values
+from loupe.release.format.row_checks import BuiltRows
+from loupe.release.format.row_files import ParquetRows, texts_of
+from loupe.release.format.rows import ReleaseRow
+from loupe.release.format.scratch import Scratch
+from loupe.release.format.signing import Signature, Signer, add_signature, write_signature
 from loupe.release.lineage.writing import write_lineage
-from loupe.release.manifest import MANIFEST, manifest_in, named, unnamed, write_listing
-from loupe.release.model_use import is_demonstration
-from loupe.release.notices import prior_withdrawals, write_withdrawals
-from loupe.release.publishable import published_name, published_values
-from loupe.release.row_files import ParquetRows, texts_of
-from loupe.release.rows import ReleaseRow
-from loupe.release.scratch import Scratch
-from loupe.release.signing import Signature, Signer, add_signature, write_signature
-from loupe.release.statistics import ExternalCounts, ReleaseAccumulator, is_reviewed
-from loupe.release.terms import refuse_unpermitted, terms_of
 from loupe.release.verify.files import files_fault
+from loupe.release.withdrawn.files import prior_withdrawals, write_withdrawals
 from loupe.retrieval.similarity.distances import perceptual_hash
 from loupe.schemas.base import DATASET_PATTERN, VERSION_PATTERN
 from loupe.schemas.errors import IntegrityError, UsageError
@@ -83,6 +83,7 @@ from loupe.schemas.release import (
     EmbedderPurpose,
     EmbedderUse,
     Manifest,
+    ReleasedFile,
     ReleaseStatistics,
 )
 from loupe.schemas.retrieval_task import check_version
@@ -92,6 +93,10 @@ from loupe.schemas.wording import many
 
 Inspection = Callable[[Path, Manifest], None]
 """Called with the folder of a complete, unpublished release; raises to reject it."""
+
+
+def no_inspection(_folder: Path, _manifest: Manifest) -> None:
+    """Accept every release."""
 
 
 class BuiltRelease(NamedTuple):
@@ -131,7 +136,7 @@ def build_release(
     as_of: StoreVersion | None = None,
     lower: Sequence[Manifest] | None = None,
     on_progress: Progress = lambda _done, _total: None,
-    inspect: Inspection = lambda _folder, _manifest: None,
+    inspect: Inspection = no_inspection,
     signer: Signer | None = None,
     adopt: bool = True,
 ) -> BuiltRelease:
@@ -500,6 +505,7 @@ def write_rows(
         The images to compare with other datasets, and the samples to measure, if any.
     """
     form, samples = contents.form, list[WrittenSample]()
+    rows = BuiltRows(has_groups=form.contrasts, tier=contents.tier)
     own = None if checks.against is None else OwnImages()
 
     def copied(found: FoundRow) -> tuple[FoundRow, bytes, int | None, SeenImage | None]:
@@ -520,6 +526,7 @@ def write_rows(
         for done, one in enumerate(ordered_map(copied, contents.rows()), 1):
             (row, rewrites, crop), image, hashed, seen = one
             columns = row.columns(form)
+            rows.check(row, columns)
             parquet.write(columns, image)
             for name, text in texts.items():
                 files[name].write(text.row(columns, is_first=done == 1))

@@ -14,8 +14,8 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
-from loupe.release.publishable import published_name
-from loupe.release.rows import ReleasedContrast, ReleaseRow
+from loupe.release.format.publishable import published_name
+from loupe.release.format.rows import ReleasedContrast, ReleaseRow
 from loupe.retrieval.similarity.hamming import BITS, nearest_hashes
 from loupe.retrieval.similarity.spectrum import UnusablePictureError, look_hash
 from loupe.schemas.base import Split, sha256_of

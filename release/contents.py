@@ -21,9 +21,9 @@ from loupe.db.release_rows import (
     model_calls,
     strategy_origins,
 )
-from loupe.release.model_use import model_uses
-from loupe.release.publishable import published_name
-from loupe.release.rows import (
+from loupe.release.card.model_use import model_uses
+from loupe.release.format.publishable import published_name
+from loupe.release.format.rows import (
     NO_TERMS,
     CaptionOrigin,
     ReleasedCaption,
@@ -35,7 +35,7 @@ from loupe.release.rows import (
     RowForm,
     RowKey,
 )
-from loupe.release.scratch import Scratch
+from loupe.release.format.scratch import Scratch
 from loupe.schemas.errors import IntegrityError, UsageError
 from loupe.schemas.proposals import Candidate
 from loupe.schemas.records import (
@@ -110,7 +110,7 @@ class Contents:
         self._connection = connection
         self._dataset = dataset
         self._scratch = scratch
-        self._tier = tier
+        self.tier = tier
         self.form = RowForm()
         self.without_captions = 0
         self.without_anchor = 0
@@ -158,7 +158,7 @@ class Contents:
 
     def _chosen(self) -> Iterator[tuple[StoredEntity, Image]]:
         """The images that belong to the release."""
-        within = tiers_within(self._tier) if self._tier else (None,)
+        within = tiers_within(self.tier) if self.tier else (None,)
         tiered, untiered = 0, list[str]()
         for entity in live_images(self._connection, self._dataset):
             image = entity.record(Image)
@@ -167,12 +167,12 @@ class Contents:
             tiered += image.tier is not None
             if image.tier in within:
                 yield entity, image
-        if tiered and self._tier is None:
+        if tiered and self.tier is None:
             raise UsageError(
                 f"{tiered:,} images of {self._dataset!r} are in tiers: name the tier to "
                 f"release ({', '.join(TIERS)})"
             )
-        if untiered and self._tier is not None:
+        if untiered and self.tier is not None:
             if not tiered:
                 raise UsageError(
                     f"no image of {self._dataset!r} is in a tier: release it without one"

@@ -19,15 +19,15 @@ from huggingface_hub.errors import (
 from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]
 from pydantic import Field
 
-from loupe.release.changes import is_earlier
 from loupe.release.export.formats import ReleaseSource
-from loupe.release.files import Progress, is_disk_full, is_plain
-from loupe.release.findings import Findings
-from loupe.release.manifest import MANIFEST, read_values
-from loupe.release.signing import SIGNATURE, verify_signature
+from loupe.release.format.files import Progress, is_disk_full, is_plain
+from loupe.release.format.findings import Findings
+from loupe.release.format.manifest import MANIFEST, read_values
+from loupe.release.format.signing import SIGNATURE, verify_signature
 from loupe.schemas.base import VERSION_PATTERN, Count, DatasetName, HexSha256, Record, Version
 from loupe.schemas.errors import ConfigurationError, IntegrityError, ServiceError, UsageError
 from loupe.schemas.processes import batches
+from loupe.schemas.withdrawal import version_numbers
 
 _MOST_IMAGES: Final = 10_000
 """The largest number of files in one folder that the hub accepts."""
@@ -240,7 +240,7 @@ def _require_earlier(plan: UploadPlan, file: str, held: Mapping[str, Any]) -> No
             f"{plan.repository} holds other files than a release of {plan.dataset}, {file} first; "
             f"choose another repository, or pass --replace to remove them"
         )
-    if not is_earlier(version, plan.version):
+    if version_numbers(version) >= version_numbers(plan.version):
         raise UsageError(
             f"{plan.repository} holds {plan.dataset} {version}, which is not earlier than "
             f"{plan.version}; pass --replace to replace it"

@@ -4,10 +4,10 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from loupe.release.changes import is_earlier
-from loupe.release.manifest import MANIFEST, id_of, peeked_manifest
-from loupe.release.signing import read_signature
+from loupe.release.format.manifest import MANIFEST, id_of, peeked_manifest
+from loupe.release.format.signing import read_signature
 from loupe.schemas.release import Manifest
+from loupe.schemas.withdrawal import version_numbers
 
 
 class NewerRelease(NamedTuple):
@@ -29,7 +29,7 @@ def newest_of(
     version = manifest.version
     for other, folder in known:
         is_same = (other.dataset, other.tier) == (manifest.dataset, manifest.tier)
-        if not is_same or not is_earlier(version, other.version):
+        if not is_same or version_numbers(other.version) <= version_numbers(version):
             continue
         if public_key is None or _is_signed(folder, other.id, public_key):
             version = other.version

@@ -4,10 +4,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from loupe.release.contamination import Look, Other, SeenImage, SeenVideo, look_at_file, seen_row
-from loupe.release.files import shown_path
-from loupe.release.manifest import MANIFEST
-from loupe.release.row_files import ListedRelease, chosen_split
-from loupe.release.rows import ReleaseRow
+from loupe.release.format.files import shown_path
+from loupe.release.format.manifest import MANIFEST
+from loupe.release.format.row_files import ListedRelease, chosen_split
+from loupe.release.format.rows import ReleaseRow
 from loupe.schemas.errors import UsageError
 from loupe.schemas.processes import batches, ordered_map
 

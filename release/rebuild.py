@@ -5,8 +5,9 @@ the store, or have no history (audit samples, answers of testers, distances of s
 leaks), are taken from the manifest, which the store keeps.
 """
 
+from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -20,11 +21,10 @@ from loupe.db.releases import (
 )
 from loupe.db.store import Store
 from loupe.release.build import BuiltRelease, build_release
-from loupe.release.changes import value_changes
+from loupe.release.card.leaks import DEFAULT_LIMITS
 from loupe.release.contamination import Checks
-from loupe.release.files import Progress
-from loupe.release.leaks import DEFAULT_LIMITS
-from loupe.release.manifest import MANIFEST, read_files
+from loupe.release.format.files import Progress
+from loupe.release.format.manifest import MANIFEST, read_files
 from loupe.schemas.errors import IntegrityError, MissingBlobError
 from loupe.schemas.release import Manifest
 from loupe.schemas.similarity import LeakLimits
@@ -160,6 +160,15 @@ def _refuse_withdrawn(store: Store, stored: StoredRelease) -> None:
     )
 
 
+def _differing(name: str, old: Any, new: Any) -> Iterator[str]:
+    """The names of values that differ, with those inside of others after a dot."""
+    if not (isinstance(old, dict) and isinstance(new, dict)):
+        yield from [name] if old != new else []
+        return
+    for part in sorted(old.keys() | new.keys()):
+        yield from _differing(f"{name}.{part}".removeprefix("."), old.get(part), new.get(part))
+
+
 def _refuse_other(
     stored: StoredRelease, content: Path, manifest: Manifest, *, is_last: bool
 ) -> None:
@@ -170,7 +179,7 @@ def _refuse_other(
     if manifest.entities_sha256 == wanted.entities_sha256 and not is_last:
         raise _CountsDifferError
     old, new = (one.model_dump(mode="json", exclude={"id", *_BYTES}) for one in (wanted, manifest))
-    if names := [change.field for change in value_changes("", old, new)]:
+    if names := list(_differing("", old, new)):
         more = f" and {len(names) - _SHOWN:,} more values" if len(names) > _SHOWN else ""
         shown = ", ".join(names[:_SHOWN]) + more
         what = (

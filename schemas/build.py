@@ -107,9 +107,6 @@ class Build(Record):
             imported completely under their own names.
         seed: the seed of all draws.
         against: releases, datasets and folders that a release is compared with.
-        strict_version: whether a version number that is too small for the changes since the
-            previous release prevents the release; otherwise it is only reported
-            (`loupe.flows.engine.releasing`).
         max_unusable_share: maximum share of unusable answers of a model; above it, nothing is
             released.
         sources: the sources of the dataset.
@@ -121,7 +118,6 @@ class Build(Record):
         tuple[Annotated[str, Field(pattern=r"\S"), AfterValidator(_placed_other)], ...],
         BeforeValidator(_listed),
     ] = ()
-    strict_version: bool = Field(default=False, strict=True)
     max_unusable_share: float = Field(default=0.5, gt=0, le=1)
     sources: tuple[SourceSpec | VideoSourceSpec, ...] = Field(min_length=1)
 

@@ -1,7 +1,7 @@
 """The schema of a release's manifest: statistics and terms."""
 
 from datetime import date
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, NamedTuple, Self
 
 from pydantic import Field, field_validator, model_validator
 
@@ -200,7 +200,7 @@ class EmbedderUse(Record):
 # The manifest of a release and its statistics.
 
 DOCUMENTS_VERSION = 9
-"""The version of the wording of documents (`loupe.release.documents`), increased with every
+"""The version of the wording of documents (`loupe.release.card.documents`), increased with every
 change.
 """
 
@@ -325,6 +325,10 @@ class Distribution(Record):
     median: int
     upper_quartile: int
     maximum: int
+
+
+HISTOGRAM_STEP = 10
+"""The width of the bins of histograms of words."""
 
 
 class GranularityStatistics(Record):
@@ -747,3 +751,30 @@ class Manifest(Record):
         """The ids of sources, prompts, videos and corrections, ordered as in `entities_sha256`."""
         stated = (self.sources, self.prompts, self.videos, self.corrections)
         return [one.entity_id for many in stated for one in many]
+
+
+# Files of a release, and the credits of its images.
+
+
+class ReleasedFile(NamedTuple):
+    """A file of a release. `path` is relative to its folder, with forward slashes.
+
+    `entity_id` is the entity of an image; other files have none.
+    """
+
+    path: str
+    sha256: str
+    size_bytes: int
+    entity_id: str | None = None
+
+
+class Credit(NamedTuple):
+    """An image and its terms, which are its `own` or those of its source."""
+
+    licence: str
+    number: int
+    file_path: str
+    creator: str | None
+    source_url: str | None
+    source: str
+    own: bool

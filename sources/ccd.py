@@ -2,8 +2,8 @@
 
 An anchor is `{"image", "captions"}`; a contrastive image also states its `contrastive_aspect`, and
 its anchor in `ori_image` or by its name: `391895_contrast_0.jpg` differs from `391895.jpg`. The
-fields that releases add (`loupe.release.row_files`) are supported. The files of anchors have their
-own name, or that of the original in COCO or Flickr30k.
+fields that releases add (`loupe.release.format.row_files`) are supported. The files of anchors have
+their own name, or that of the original in COCO or Flickr30k.
 """
 
 import re

@@ -13,8 +13,8 @@ from loupe.db.store import Store
 from loupe.db.work import register_plan, store_activity
 from loupe.flows.engine.software import code_revision, software
 from loupe.release.contents import Contents, described_tier
-from loupe.release.rows import ReleaseRow
-from loupe.release.scratch import Scratch
+from loupe.release.format.rows import ReleaseRow
+from loupe.release.format.scratch import Scratch
 from loupe.schemas.records import Picture
 
 STAGE = "draw-choices"

@@ -14,7 +14,7 @@ from loupe.flows.ccd.strategies import propose_strategies
 from loupe.flows.engine.build_files import demonstration_build
 from loupe.flows.engine.image_checks import image_checks
 from loupe.flows.engine.pipeline import Gate, Loop, PipelineSpec, Release, Step
-from loupe.release.model_use import is_drawn
+from loupe.release.card.model_use import is_drawn
 from loupe.schemas.build import CcdBuild
 from loupe.schemas.profile import BuiltinContraster, Profile
 from loupe.services.diagnosis import Finding, ModelSpec, lacking

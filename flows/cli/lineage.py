@@ -60,7 +60,7 @@ def _released(folder: Path, name: str) -> tuple["Lineage", dict[str, str]]:
 
 def _caption_line(caption_id: str, text: str) -> Text:
     """Return a caption with the id that `loupe lineage` accepts, cut at the width of the output."""
-    from loupe.release.lineage.reading import printable
+    from loupe.release.lineage.summaries import printable
 
     return Text(f"  {caption_id[:12]} {printable(text)}", no_wrap=True, overflow="ellipsis")
 
@@ -121,7 +121,7 @@ def _when(moment: datetime | None) -> str:
 
 
 def _entity_line(traced: "Lineage", entity_id: str) -> str:
-    from loupe.release.lineage.reading import summarize
+    from loupe.release.lineage.summaries import summarize
 
     entity = traced.entities[entity_id].entity
     summary = escape(summarize(entity.kind, entity.payload))

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from loupe.flows.engine.stopping import Budget
     from loupe.flows.withdrawal.releases import ReleaseWithdrawal
     from loupe.models.profiles.settings import Settings
-    from loupe.release.files import Progress
+    from loupe.release.format.files import Progress
     from loupe.schemas.profile import Profile
     from loupe.schemas.release import Manifest
     from loupe.schemas.withdrawal import WithdrawalNotice
@@ -65,7 +65,7 @@ def settings(**changes: object) -> "Settings":
 def opened() -> "tuple[Settings, Store]":
     """Return the settings, and the open store of this installation."""
     from loupe.db.store import Store
-    from loupe.release.files import remove_abandoned
+    from loupe.release.format.files import remove_abandoned
 
     own = settings()
     store = Store.open_existing(own.database_url, own.home)
@@ -154,8 +154,8 @@ def progress_bar(label: str = "writing images") -> Iterator["Progress"]:
 def notices_at_hand() -> "tuple[WithdrawalNotice, ...]":
     """Return the withdrawals known to this installation; warn if the store does not answer."""
     from loupe.db.peek import may_have_notices
-    from loupe.release.notices import notices_of_home
-    from loupe.release.notices_files import followed
+    from loupe.release.withdrawn.files import followed
+    from loupe.release.withdrawn.notices import notices_of_home
 
     own = settings()
     url = own.database_url

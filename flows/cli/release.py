@@ -39,7 +39,6 @@ def build(
     out_folder: Annotated[Path, typer.Option("--out")],
     tier: str | None = None,
     measure: bool = True,
-    strict_version: bool = False,
     date: str | None = None,
     permitted_by: Annotated[list[str] | None, typer.Option(metavar="SOURCE=REASON")] = None,
     against: Annotated[list[str] | None, typer.Option(metavar="NAME_OR_DIR")] = None,
@@ -54,8 +53,6 @@ def build(
         tier: For a benchmark with tiers: v0, v1 or v2; the version must start with the same number.
         measure: For contrastive benchmarks: measure the similarity of the nearest other samples,
             with the embedder of the profile.
-        strict_version: Refuse a version that is too small for the differences from the previous
-            release, which is rebuilt if missing. Default: only report it.
         date: Date of publication, such as 2026-11-22. Default: none.
         permitted_by: Reason why the terms of a source without a known licence permit the release.
             May be given several times.
@@ -73,10 +70,8 @@ def build(
     from loupe.flows.engine.context import open_context
     from loupe.flows.engine.release_facts import release_facts, unknown_names
     from loupe.flows.engine.releasing import (
-        all_of,
         release_checks,
         release_signer,
-        version_inspection,
     )
     from loupe.release.build import build_release
     from loupe.schemas.retrieval_task import tier_called
@@ -106,10 +101,7 @@ def build(
             checks=checks,
             signer=signer,
             on_progress=on_progress,
-            inspect=all_of(
-                version_inspection(store, blobs, warn, strict=strict_version),
-                contamination_inspection(warn, refuse=refuse_contaminated),
-            ),
+            inspect=contamination_inspection(warn, refuse=refuse_contaminated),
         )
     if built.unsigned:
         warn(built.unsigned)
@@ -196,8 +188,8 @@ def show(name: ReleaseArgument) -> Answer:
 
     from loupe.db.releases import find_release
     from loupe.flows.withdrawal.releases import withdrawal_of
-    from loupe.release.documents import card_body
-    from loupe.release.row_files import ListedRelease
+    from loupe.release.card.documents import card_body
+    from loupe.release.format.row_files import ListedRelease
 
     if "/" in name or Path(name).is_dir():
         manifest = ListedRelease(Path(name)).manifest
@@ -245,7 +237,7 @@ def _withdrawn_in_short(withdrawal: "ReleaseWithdrawal | None") -> str | None:
 
 
 def _place(release: "StoredRelease") -> dict[str, Any]:
-    from loupe.release.manifest import MANIFEST
+    from loupe.release.format.manifest import MANIFEST
 
     return {
         "folder": str(release.folder),

@@ -1,11 +1,9 @@
 """`loupe release diff` and `contamination`: differences between releases, and shared content."""
 
-import json
-import sys
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -16,8 +14,10 @@ from loupe.flows.cli.output import (
     Line,
     Note,
     Table,
+    first,
     note,
     one_line,
+    print_json,
     print_lines,
     warn,
 )
@@ -25,212 +25,81 @@ from loupe.schemas.errors import LoupeError
 from loupe.schemas.wording import many
 
 if TYPE_CHECKING:
-    from loupe.release.changes import Difference, FieldChange, RowDifference, TextChange
     from loupe.release.contamination import Other
+    from loupe.release.diff import Difference, RowDifference
     from loupe.schemas.similarity import Contamination, SharedMeasure
 
 
 # Differences between two releases, row by row.
 
 
-_EXAMPLES = 5
-_VALUE_CHARACTERS = 160
 _DIFFERENT, _TROUBLE = 1, 2
-_HEADINGS = {
-    "added": "added",
-    "removed": "removed",
-    "withdrawn": "withdrawn, in whole or in part",
-    "changed": "changed",
-    "moved": "moved to another split",
-    "restated": "restated (the same image and words, with another source)",
-}
+_SHOWN_ROWS, _SHOWN_TEXTS = 20, 5
+_TEXT_CHARACTERS = 160
+_KINDS = ("added", "removed", "withdrawn", "changed")
 
 
 def diff(
     before: Annotated[str, typer.Argument(metavar="A")],
     after: Annotated[str, typer.Argument(metavar="B")],
     *,
-    examples: Annotated[int | None, typer.Option(min=0)] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Compare two releases: rows, captions, terms, lineage.
+    """Compare two releases: which rows, images and captions were added, removed or changed.
 
     Exit code 0 if they are the same, 1 if they differ, 2 if they cannot be compared. Comparing
-    folders needs no database.
+    folders needs no database. With --json, all rows are listed.
 
     Args:
         before: Release: its folder, DATASET (newest version), DATASET@VERSION, or the first digits
             of its id.
         after: Release to compare with A.
-        examples: How many rows to show of each kind. Default: 5; all with --json.
     """
     from loupe.release.diff import compare_releases
 
     try:
-        first, second = folder_called(before), folder_called(after)
-        if as_json:
-            found = _print_json(first, second, examples)
-        else:
-            shown = _EXAMPLES if examples is None else examples
-            notices = known_withdrawals()
-            found = compare_releases(first, second, examples=shown, notices=notices)
-            print_lines(_lines(found, shown))
+        found = compare_releases(folder_called(before), folder_called(after), known_withdrawals())
     except LoupeError as error:
         note(f"error: {error}")
         raise typer.Exit(_TROUBLE) from error
+    if as_json:
+        print_json(found.model_dump(mode="json") | {"same": found.is_empty})
+    else:
+        print_lines(_lines(found))
     if not found.is_empty:
         raise typer.Exit(_DIFFERENT)
 
 
-def _print_json(before: Path, after: Path, examples: int | None) -> "Difference":
-    """Print one JSON document; its rows are written as they are found, as there may be many."""
-    from loupe.release.changes import RowDifference
-    from loupe.release.diff import compare_releases
-
-    separator = '{\n"rows": ['
-
-    def write(row: RowDifference) -> None:
-        nonlocal separator
-        sys.stdout.write(f"{separator}\n{_line(row.model_dump(mode='json'))}")
-        separator = ","
-
-    notices = known_withdrawals()
-    if examples is None:
-        found = compare_releases(before, after, examples=0, on_row=write, notices=notices)
-    else:
-        found = compare_releases(before, after, examples=examples, notices=notices)
-    for row in found.examples:
-        write(row)
-    if separator != ",":
-        sys.stdout.write(separator)
-    summary = found.model_dump(mode="json", exclude={"examples", "rows"})
-    summary["counts"] = found.rows.model_dump()
-    summary["same"] = found.is_empty
-    summary["version"] = _version(found)
-    for name, value in summary.items():
-        sys.stdout.write(f"{']' if name == 'before' else ''},\n{_line(name)}: {_line(value)}")
-    sys.stdout.write("\n}\n")
-    return found
-
-
-def _line(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False)
-
-
-def _version(found: "Difference") -> dict[str, Any] | None:
-    """Return the minimum version of B; None if A is not an earlier release of its dataset."""
-    from loupe.release.changes import check_version, is_earlier, is_successor, least_version
-    from loupe.release.changes import required_bump as required
-
-    before, after = found.before.version, found.after.version
-    if not is_successor(found) or is_earlier(after, before):
-        return None
-    return {
-        "required": required(found).name.lower(),
-        "at_least": least_version(found),
-        "fault": check_version(found, after),
-    }
-
-
-def _lines(found: "Difference", shown: int) -> Iterator[str]:
-    """Describe a difference, with the first `shown` rows of each kind."""
-    old, new = found.before, found.after
+def _lines(found: "Difference") -> Iterator[str]:
+    old, new, counts = found.before, found.after, found.counts
     yield f"{old.dataset} {old.version} → {new.dataset} {new.version}"
     if found.is_empty:
-        yield f"the same: {found.rows.same:,} rows, with all their fields"
-    else:
-        yield from (f"  {line}" for line in _counts(found))
-        for kind, heading in _HEADINGS.items():
-            if rows := [one for one in found.examples if one.kind == kind]:
-                total = getattr(found.rows, kind)
-                rest = f", the first {shown:,} of {total:,}" if total > shown else ""
-                yield f"\n{heading}{rest}"
-                for row in rows:
-                    yield from _row(row)
-        if shown:
-            yield from _metadata(found, 2 * shown)
-    yield f"\n{_version_sentence(found)}"
-
-
-def _counts(found: "Difference") -> Iterator[str]:
-    counts = {kind: count for kind, count in found.rows.model_dump().items() if kind != "same"}
-    details = ", ".join(f"{count:,} {kind}" for kind, count in counts.items() if count)
-    yield f"rows: {details or 'none differs'}; {found.rows.same:,} the same"
-    if found.fields:
-        yield f"fields: {', '.join(f'{name} {count:,}' for name, count in found.fields.items())}"
-    if found.texts:
-        texts = ", ".join(f"{count:,} {field} {kind}" for field, kind, count in found.texts)
-        yield f"texts: {texts.replace('_', ' ')}"
-    if found.splits:
-        splits = ", ".join(f"{count:,} from {old} to {new}" for old, new, count in found.splits)
-        yield f"splits: {splits}"
-    if found.metadata:
-        yield f"outside the rows: {len(found.metadata):,} values"
-
-
-def _row(row: "RowDifference") -> Iterator[str]:
-    places = [one for one in (row.before, row.after) if one is not None]
-    files = " → ".join(dict.fromkeys(one.file_path for one in places))
-    splits = " → ".join(dict.fromkeys(one.split for one in places))
-    yield f"  {row.source}: {row.source_file_path} ({splits}, {files})"
-    if row.row is not None and row.kind != "withdrawn":
-        sign = "+" if row.kind == "added" else "-"
-        for caption in row.row["texts"].get("captions", []):
-            yield f"      {sign} {_short(caption['text'])}"
-    for field in row.fields:
-        if field.field != "split":
-            yield f"      {_change(field)}"
-    for text in row.texts:
-        yield from _text(text)
-
-
-def _text(change: "TextChange") -> Iterator[str]:
-    ids = [one.values["entity_id"][:12] for one in (change.before, change.after) if one]
-    what = " → ".join(dict.fromkeys(ids))
-    yield f"      {change.field.replace('_', ' ')}: {change.kind} ({what})"
-    if change.kind == "reordered" and change.before and change.after:
-        old, new = change.before.place + 1, change.after.place + 1
-        yield f"        {_short(change.before.values['text'])} (place {old} → {new})"
+        yield f"the same: {counts.same:,} rows, with all their fields"
         return
-    for sign, one in (("-", change.before), ("+", change.after)):
-        if one is not None:
-            known = filter(None, (one.values.get(name) for name in ("author", "origin")))
-            author = f" ({', '.join(map(str, known))})" if change.kind == "restated" else ""
-            yield f"        {sign} {_short(one.values['text'])}{author}"
+    rows = [f"{getattr(counts, kind):,} {kind}" for kind in _KINDS if getattr(counts, kind)]
+    yield f"  rows: {', '.join(rows) or 'none differs'}; {counts.same:,} the same"
+    yield (
+        f"  texts: {counts.texts_added:,} added, {counts.texts_removed:,} removed, "
+        f"{counts.texts_withdrawn:,} withdrawn"
+    )
+    if found.manifest:
+        yield f"  other parts of the manifest: {', '.join(found.manifest)}"
+    for kind in _KINDS:
+        lines = [_row(row) for row in found.rows if row.kind == kind]
+        if lines:
+            yield f"\n{kind}"
+            yield from first(lines, _SHOWN_ROWS, "  … and {:,} more; --json lists them")
 
 
-def _metadata(found: "Difference", limit: int) -> Iterator[str]:
-    """Describe terms, sources and lineage; statistics follow from rows and come last."""
-    details = sorted(found.metadata, key=lambda one: one.field.startswith("statistics."))
-    if details:
-        rest = f", the first {limit:,} of {len(details):,}" if len(details) > limit else ""
-        yield f"\noutside the rows{rest}"
-        yield from (f"  {_change(change)}" for change in details[:limit])
-
-
-def _change(change: "FieldChange") -> str:
-    if change.field.startswith("files."):
-        what = "changed" if change.before and change.after else "new" if change.after else "gone"
-        return f"{change.field.removeprefix('files.')}: {what}"
-    return f"{change.field}: {_short(change.before)} → {_short(change.after)}"
-
-
-def _short(value: Any) -> str:
-    if value is None:
-        return "–"
-    return one_line(value if isinstance(value, str) else _line(value), _VALUE_CHARACTERS)
-
-
-def _version_sentence(found: "Difference") -> str:
-    details = _version(found)
-    if details is None:
-        return "no version is required of B: it is not a later release of the same dataset and tier"
-    if found.is_empty:
-        return "no other version is required"
-    if details["fault"]:
-        return f"✗ version {details['fault']}"
-    wanted = f"must be at least {details['at_least']}, {details['required']}"
-    return f"✓ version is {found.after.version}, {wanted}"
+def _row(row: "RowDifference") -> str:
+    """Describe the difference of a row, one line for each text."""
+    files = " → ".join(dict.fromkeys(filter(None, (row.before, row.after))))
+    changed = f": {', '.join(row.columns)}" if row.columns else ""
+    lines = [f"  {row.source}: {row.source_file_path} ({files}){changed}"]
+    for sign, texts in (("-", row.removed), ("+", row.added)):
+        shown = [f"      {sign} {one_line(text, _TEXT_CHARACTERS)}" for text in texts]
+        lines += first(shown, _SHOWN_TEXTS, "      … and {:,} more")
+    return "\n".join(lines)
 
 
 # Content that one release or folder shares with another.

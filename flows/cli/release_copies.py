@@ -22,7 +22,7 @@ from loupe.flows.cli.output import Answer, first, warn
 from loupe.schemas.errors import ConfigurationError, UsageError
 
 if TYPE_CHECKING:
-    from loupe.release.findings import Problem
+    from loupe.release.format.findings import Problem
     from loupe.release.hub import PlannedUpload, Uploaded, UploadPlan
 
 
@@ -37,13 +37,12 @@ def verify(
     *,
     expected_id: Annotated[str | None, typer.Option("--id")] = None,
     decode: bool = False,
-    contains: Path | None = None,
     public_key: str | None = None,
     notices: Path | None = None,
     without_images: bool = False,
     newest: bool = False,
 ) -> Answer:
-    """Check every file, row and reference of a release.
+    """Check every file and row of a release.
 
     Works offline and needs only the folder. A newer release beside it, or in the store of this
     installation, is named.
@@ -53,21 +52,20 @@ def verify(
     Args:
         folder: Folder of the release.
         expected_id: Expected id of the release: at least 12 of its 64 hex digits.
-        decode: Decode every image in full and recompute its perceptual hash.
-        contains: Folder of another release whose rows must all be in this one.
+        decode: Decode every image in full.
         public_key: Public key of the expected signature: 64 hex digits, or a file (PEM).
         notices: Also check these withdrawals: a later release, its withdrawals.json, or a folder of
             published notices. Those of this installation are always checked.
-        without_images: Allow missing image files; the image bytes in the rows are still checked.
+        without_images: Allow missing image files; the rows, which hold their bytes, are checked.
         newest: A newer release is a problem. With a public key, only releases that it signed count.
     """
-    from loupe.release.files import shown_path
-    from loupe.release.findings import Problem
-    from loupe.release.manifest import MANIFEST
+    from loupe.release.format.files import shown_path
+    from loupe.release.format.findings import Problem
+    from loupe.release.format.manifest import MANIFEST
+    from loupe.release.format.signing import public_key_called, read_signature
     from loupe.release.newer import newest_of
-    from loupe.release.notices import notice_source
-    from loupe.release.signing import public_key_called, read_signature
     from loupe.release.verify import verify_release
+    from loupe.release.withdrawn.notices import notice_source
 
     known = notices_at_hand()
     asked = None if notices is None else notice_source(notices)
@@ -77,7 +75,6 @@ def verify(
         folder,
         expected_id=expected_id,
         decode=decode,
-        contains=contains,
         public_key=public_key,
         notices=known,
         without_images=without_images,
@@ -112,8 +109,7 @@ def verify(
     if problems:
         lines = list(_problem_lines(problems, len(withdrawn)))
     else:
-        held = f", and contains all of {contains}" if contains else ""
-        lines = [f"✓ {where} is complete and unchanged{held}"]
+        lines = [f"✓ {where} is complete and unchanged"]
     if manifest is not None:
         lines.append(f"  {'this is ' if problems else ''}{dataset} {version}, id {release_id}")
         if tied := manifest.statistics.repeats.images:

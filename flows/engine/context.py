@@ -32,7 +32,7 @@ from loupe.flows.engine.report import Progress, StageReport, known_sum
 from loupe.flows.engine.software import code_revision, software
 from loupe.flows.engine.stopping import Budget
 from loupe.models.profiles.settings import Settings, make_home
-from loupe.release.files import remove_abandoned
+from loupe.release.format.files import remove_abandoned
 from loupe.schemas.base import EntityRecord
 from loupe.schemas.build import Build
 from loupe.schemas.embedding import PlainModelSpec

@@ -3,7 +3,7 @@
 import os
 import stat
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -15,7 +15,6 @@ from loupe.annotate.agreement import Estimate, agreement
 from loupe.annotate.audits import choice_results
 from loupe.annotate.queues import Queue, flag_reasons, load_queues, newest_reports
 from loupe.annotate.statistics import shared_answers
-from loupe.db.blobs import BlobStore
 from loupe.db.decisions import decided_by_people
 from loupe.db.entities import LIVE, fetch, find, pages, parents_of
 from loupe.db.quarantine import unused_answers
@@ -45,15 +44,17 @@ from loupe.flows.engine.software import code_revision
 from loupe.models.embedding import Vectors
 from loupe.models.profiles.loader import load_profile
 from loupe.models.profiles.settings import Settings
-from loupe.release.build import Inspection, build_release
-from loupe.release.changes import Difference, check_version, is_earlier
+from loupe.release.build import Inspection, build_release, no_inspection
 from loupe.release.contamination import Checks, WrittenSample
-from loupe.release.diff import compare_releases
-from loupe.release.manifest import MANIFEST
-from loupe.release.publishable import published_name
-from loupe.release.rebuild import rebuild_release
-from loupe.release.row_files import ListedRelease
-from loupe.release.signing import SIGNATURE, Signature, Signer, add_signature, signer_from_pem
+from loupe.release.format.publishable import published_name
+from loupe.release.format.row_files import ListedRelease
+from loupe.release.format.signing import (
+    SIGNATURE,
+    Signature,
+    Signer,
+    add_signature,
+    signer_from_pem,
+)
 from loupe.release.verify import verify_release
 from loupe.retrieval.contrastive import ContrastiveSamples
 from loupe.retrieval.distractors import mean_with_nearest
@@ -62,7 +63,7 @@ from loupe.retrieval.logistic import guess_methods
 from loupe.schemas.base import canonical_json, digest_of
 from loupe.schemas.build import Build
 from loupe.schemas.embedding import PlainModelSpec
-from loupe.schemas.errors import ConfigurationError, IntegrityError, LoupeError, UsageError
+from loupe.schemas.errors import ConfigurationError, IntegrityError, UsageError
 from loupe.schemas.proposals import ChoiceTest
 from loupe.schemas.provenance import Role
 from loupe.schemas.quality import CaptionCheck, summarise
@@ -353,104 +354,6 @@ def sign_release(folder: Path, signer: Signer) -> tuple[Signature, bool]:
     return signature, add_signature(folder, signature)
 
 
-# The version of a release, compared with its differences from the previous one
-
-
-def version_inspection(
-    store: Store, blobs: BlobStore, warn: Callable[[str], None], *, strict: bool
-) -> Inspection:
-    """Return an inspection that compares a release with the previous one of its dataset and tier.
-
-    It warns if the version is too small, if the earlier release is missing or damaged, so that
-    nothing was compared, and if a newer release with a higher version exists. With `strict`, a
-    missing or damaged release is rebuilt from the store for the comparison, and a version that is
-    too small or cannot be checked raises UsageError before anything is published.
-    """
-
-    def inspect(content: Path, manifest: Manifest) -> None:
-        earlier, later = _neighbours(store, manifest)
-        if later is not None:
-            warn(
-                f"{manifest.dataset} was released as {later.manifest.version} before; "
-                f"{manifest.version} comes after it and is compared with "
-                f"{earlier.manifest.version if earlier else 'none'}"
-            )
-        if earlier is None:
-            return
-        version = earlier.manifest.version
-        try:
-            found = _compared(earlier, content)
-        except LoupeError as error:
-            if not strict:
-                warn(
-                    f"the version of {manifest.dataset} was not checked, as {version} cannot be "
-                    f"compared with: {error}"
-                )
-                return
-            found = _compared_with_rebuilt(store, blobs, earlier, content)
-        if (fault := check_version(found, manifest.version)) is None:
-            return
-        message = f"the version of {manifest.dataset} {fault} since {version}"
-        if strict:
-            raise UsageError(f"{message}; nothing was released")
-        warn(message)
-
-    return inspect
-
-
-def all_of(*inspections: Inspection) -> Inspection:
-    """Combine several inspections, which run one after the other."""
-
-    def inspect(content: Path, manifest: Manifest) -> None:
-        for one in inspections:
-            one(content, manifest)
-
-    return inspect
-
-
-def _compared(earlier: StoredRelease, content: Path) -> Difference:
-    """Compare with the earlier release in its folder."""
-    folder = earlier.folder
-    if not (folder / MANIFEST).is_file():
-        raise UsageError(f"it is not in {folder} any more; rebuild it with: loupe release rebuild")
-    found = compare_releases(folder, content, examples=0)
-    if found.before.id != earlier.manifest.id:
-        other = f"{found.before.dataset} {found.before.version} ({found.before.id[:12]})"
-        raise UsageError(f"{folder} holds {other} instead")
-    return found
-
-
-def _compared_with_rebuilt(
-    store: Store, blobs: BlobStore, earlier: StoredRelease, content: Path
-) -> Difference:
-    """Compare with the earlier release, rebuilt temporarily from the store beside `content`."""
-    try:
-        out = content.parent / "earlier"
-        rebuilt = rebuild_release(store, blobs, earlier, out, adopt=False)
-        return compare_releases(rebuilt.folder, content, examples=0)
-    except LoupeError as error:
-        raise UsageError(
-            f"nothing was released: a strict version is compared with {earlier.name}, which is not "
-            f"sound in {earlier.folder} and cannot be rebuilt: {error}"
-        ) from error
-
-
-def _neighbours(
-    store: Store, manifest: Manifest
-) -> tuple[StoredRelease | None, StoredRelease | None]:
-    """Return the releases of the same dataset and tier before and after a version.
-
-    The second is None if the version was released before.
-    """
-    known = [
-        one for one in list_releases(store, manifest.dataset) if one.manifest.tier == manifest.tier
-    ]
-    earlier = [one for one in known if is_earlier(one.manifest.version, manifest.version)]
-    is_new = all(one.manifest.id != manifest.id for one in known)
-    later = [one for one in known if is_new and is_earlier(manifest.version, one.manifest.version)]
-    return earlier[-1] if earlier else None, later[-1] if later else None
-
-
 # The release that replaced a version after a withdrawal
 
 
@@ -534,15 +437,14 @@ def release(
 
     `tier` is the tier of a benchmark of tasks. `embedder` compares the samples of
     a contrastive benchmark (None: that of the current profile). The release is compared with the
-    datasets that the build names, and its version with the differences from the previous release.
-    The results are warnings in the report, but a version that is too small may be refused. If the
-    settings name a key, the release is signed. If a withdrawal has replaced the version since, the
-    replacement is used and reported. If terms of a source were corrected since, the version stays
-    unchanged, which is reported as well.
+    datasets that the build names; the results are warnings in the report. If the settings name a
+    key, the release is signed. If a withdrawal has replaced the version since, the replacement is
+    used and reported. If terms of a source were corrected since, the version stays unchanged, which
+    is reported as well.
 
     Raises:
         UsageError: nothing can be released, something of the version was withdrawn and nothing
-            replaces it, the version is too small, the key to sign with cannot be read, or a
+            replaces it, the key to sign with cannot be read, or a
             dataset to compare with does not exist.
         IntegrityError: the version was released with other content.
         ModelError: the embedder cannot be loaded, or fails.
@@ -563,16 +465,15 @@ def release(
     permitted = {one.name: one.permitted_by for one in build.sources if one.permitted_by}
     checks = checks._replace(permitted_terms={**checks.permitted_terms, **permitted})
     report.release = context.settings.home / "releases" / f"{report.dataset}-{version}"
-    inspect = version_inspection(store, context.blobs, warn, strict=build.strict_version)
+    inspect: Inspection = no_inspection
     if build.against:
         others = [dataset_called(lambda: context, one) for one in build.against]
         checks = checks._replace(against=comparison_with(others))
-        inspect = all_of(inspect, contamination_inspection(warn, refuse=False))
+        inspect = contamination_inspection(warn, refuse=False)
     inputs = None
-    if not (build.against or build.strict_version or signer):
+    if not (build.against or signer):
         inputs = _inputs(context, report.dataset, version, tier, checks)
         if (known := _built_of(store, inputs, report.release)) is not None:
-            inspect(report.release, known)
             report.release_id = known.id
             return
     built = build_release(

@@ -8,9 +8,9 @@ from typing import Any, Literal, NamedTuple
 from loupe.db.evaluations import StoredEvaluation, evaluations_of
 from loupe.db.releases import find_release
 from loupe.db.store import Store
-from loupe.release.manifest import MANIFEST
-from loupe.release.published import contrastive_dataset
-from loupe.release.row_files import ListedRelease, chosen_split
+from loupe.release.card.published import contrastive_dataset
+from loupe.release.format.manifest import MANIFEST
+from loupe.release.format.row_files import ListedRelease, chosen_split
 from loupe.retrieval.published import PublishedTable, named_datasets, published_on
 from loupe.schemas.base import Split
 from loupe.schemas.errors import UsageError

@@ -22,8 +22,8 @@ from loupe.flows.evaluation.leaderboard import (
     leaderboard_document,
     score_text,
 )
-from loupe.release.markup import as_text
-from loupe.release.published import CCD_TABLE
+from loupe.release.card.markup import as_text
+from loupe.release.card.published import CCD_TABLE
 from loupe.retrieval.published import PublishedTable, published_on
 from loupe.schemas.base import sha256_of
 from loupe.schemas.decoders import DECODER_FAULTS

@@ -24,7 +24,7 @@ from loupe.flows.evaluation.run import (
     without_reranking,
 )
 from loupe.flows.evaluation.training import RECORD, TrainingRequest, load_training, run_training
-from loupe.release.row_files import chosen_split
+from loupe.release.format.row_files import chosen_split
 from loupe.retrieval.published import named_datasets
 from loupe.retrieval.reproduction import Experiment, PublishedScores, experiments_of, model_names
 from loupe.schemas.base import Record, canonical_json, digest_of

@@ -36,8 +36,8 @@ from loupe.flows.withdrawal.releases import known_notices, withdrawal_of
 from loupe.models.embedding import Vectors
 from loupe.models.profiles.loader import load_profile
 from loupe.models.transformers_embedder import BlipFamily, load_transformers_embedder
-from loupe.release.row_files import ReadRelease, read_release
-from loupe.release.rows import ReleasedCaption, ReleaseRow
+from loupe.release.format.row_files import ReadRelease, read_release
+from loupe.release.format.rows import ReleasedCaption, ReleaseRow
 from loupe.retrieval.contrastive import (
     ContrastiveSamples,
     contrast_accuracy,
@@ -355,9 +355,9 @@ def evaluate_release(
         context: stores, progress, code revision.
         folder: the release; files are compared with its manifest before they are used.
         spec: the model. Stored embeddings are reused.
-        split: see `loupe.release.row_files.chosen_split`.
-        check_images: see `loupe.release.row_files.read_release`. Images that are embedded are
-            compared with their digests in any case.
+        split: see `loupe.release.format.row_files.chosen_split`.
+        check_images: see `loupe.release.format.row_files.read_release`. Images that are embedded
+            are compared with their digests in any case.
 
     Raises:
         UsageError: there is no release or split, or the model cannot be used.

@@ -13,9 +13,9 @@ from loupe.flows.engine.software import code_revision, hardware
 from loupe.flows.withdrawal.releases import known_notices, withdrawal_in
 from loupe.models.profiles.settings import load_settings
 from loupe.models.weights import needs_extra
-from loupe.release.files import digest_of_file
-from loupe.release.manifest import MANIFEST, read_manifest
-from loupe.release.row_files import ReadRelease, read_json_rows, read_release
+from loupe.release.format.files import digest_of_file
+from loupe.release.format.manifest import MANIFEST, read_manifest
+from loupe.release.format.row_files import ReadRelease, read_json_rows, read_release
 from loupe.retrieval.cfam.training_data import (
     TrainingImage,
     TrainingSplits,

@@ -9,7 +9,7 @@ import numpy as np
 from loupe.db.entities import LIVE
 from loupe.flows.recos.run import RecosRun
 from loupe.flows.recos.sign_pairs import require_writer
-from loupe.release.model_use import is_drawn
+from loupe.release.card.model_use import is_drawn
 from loupe.retrieval.discriminability import LEAST_PASSING, AcceptedInterval, discriminability
 from loupe.retrieval.embeddings import unit_rows
 from loupe.retrieval.similarity.products import Similarities

@@ -21,7 +21,7 @@ from loupe.flows.ufine6926.noise_filter import (
 from loupe.flows.ufine6926.tracking import DetectorMaker, TrackingPlan, plan_tracking, track_videos
 from loupe.flows.ufine6926.video_import import import_videos, take_videos
 from loupe.models.registry import build_detector
-from loupe.release.model_use import is_drawn
+from loupe.release.card.model_use import is_drawn
 from loupe.schemas.build import UFine6926Build
 from loupe.schemas.errors import ConfigurationError
 from loupe.schemas.profile import BuiltinDescriber, Profile

@@ -41,9 +41,9 @@ from loupe.flows.shards.files import erase_withdrawn
 from loupe.flows.withdrawal.plan import ANNOTATOR, erase_pages, sweep
 from loupe.flows.withdrawal.releases import Patch, is_outside
 from loupe.release.build import build_release
-from loupe.release.files import remove_abandoned
-from loupe.release.notices import mark_release, record_notices
+from loupe.release.format.files import remove_abandoned
 from loupe.release.rebuild import rebuild_inputs
+from loupe.release.withdrawn.notices import mark_release, record_notices
 from loupe.schemas.errors import LoupeError, UsageError
 from loupe.schemas.release import Manifest
 

@@ -41,10 +41,10 @@ from loupe.db.withdrawals import (
     withdrawn_entities,
 )
 from loupe.flows.withdrawal.releases import Affected, AffectedRelease, affected_releases, is_outside
-from loupe.release.files import leftovers_in
-from loupe.release.manifest import MANIFEST, manifest_in, read_values
-from loupe.release.notices import files_to_erase
-from loupe.release.notices_files import NOTICES
+from loupe.release.format.files import leftovers_in
+from loupe.release.format.manifest import MANIFEST, manifest_in, read_values
+from loupe.release.withdrawn.files import NOTICES
+from loupe.release.withdrawn.notices import files_to_erase
 from loupe.schemas.provenance import Role
 from loupe.schemas.withdrawal import ERASING, Ground, WithdrawalCount
 

@@ -17,17 +17,19 @@ from loupe.db.withdrawal_graph import WithdrawalTarget
 from loupe.db.withdrawals import notices_of, releases_holding
 from loupe.models.profiles.settings import Settings
 from loupe.release.contents import Contents
-from loupe.release.manifest import MANIFEST, manifest_in
-from loupe.release.notices import (
+from loupe.release.format.manifest import MANIFEST, manifest_in
+from loupe.release.format.row_files import ListedRelease
+from loupe.release.format.rows import image_path, number_in, text_entity_ids
+from loupe.release.format.scratch import Scratch
+from loupe.release.withdrawn.files import (
+    WITHDRAWN,
     affected_rows,
-    known_of,
-    notices_of_home,
+    followed,
+    merged,
+    superseding,
     withdrawn_sentence,
 )
-from loupe.release.notices_files import WITHDRAWN, followed, merged, superseding
-from loupe.release.row_files import ListedRelease
-from loupe.release.rows import image_path, number_in, text_entity_ids
-from loupe.release.scratch import Scratch
+from loupe.release.withdrawn.notices import known_of, notices_of_home
 from loupe.schemas.base import Count, HexSha256, Record, Version
 from loupe.schemas.errors import IntegrityError, UsageError
 from loupe.schemas.provenance import WITHHELD_WHOLE

@@ -12,15 +12,15 @@ from loupe.release.export.formats import (
     copied,
     is_there,
 )
-from loupe.release.files import (
+from loupe.release.format.files import (
     ATTRIBUTION,
     Progress,
     refuse_within,
     remove_abandoned,
     workspace_for,
 )
-from loupe.release.manifest import write_listing
-from loupe.release.scratch import Scratch
+from loupe.release.format.manifest import write_listing
+from loupe.release.format.scratch import Scratch
 
 
 class Exported(NamedTuple):

@@ -14,33 +14,32 @@ from typing import IO, Any, Final, Literal, NamedTuple, cast
 
 import orjson
 
-from loupe.release.files import (
+from loupe.release.format.files import (
     CARD,
     DigestingFile,
     Progress,
-    ReleasedFile,
     digest_of_file,
     found_at,
     is_disk_full,
     place_file,
 )
-from loupe.release.manifest import MANIFEST, read_files, read_values
-from loupe.release.notices_files import erasure_of, read_mark
-from loupe.release.row_files import (
+from loupe.release.format.manifest import MANIFEST, read_files, read_values
+from loupe.release.format.row_files import (
     CCD_LINES,
     ListedRelease,
     RowBatch,
     read_parquet_batches,
     shards_among,
 )
-from loupe.release.rows import CAPTION_COLUMNS, RowFaults, captions_in
-from loupe.release.scratch import Scratch
+from loupe.release.format.rows import CAPTION_COLUMNS, RowFaults, captions_in
+from loupe.release.format.scratch import Scratch
 from loupe.release.verify.files import files_fault
+from loupe.release.withdrawn.files import erasure_of, read_mark
 from loupe.schemas.base import Count, DatasetName, HexSha256, Record, Version
 from loupe.schemas.errors import IntegrityError, UsageError
 from loupe.schemas.licences import spdx_page
 from loupe.schemas.processes import read_ahead
-from loupe.schemas.release import Manifest
+from loupe.schemas.release import Manifest, ReleasedFile
 
 # `export.json`: the contents of an export, with the digest of each of its files.
 

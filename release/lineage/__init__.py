@@ -14,12 +14,13 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from loupe.release.files import DigestingFile, ReleasedFile
-from loupe.release.parquet import TYPES, WRITING
-from loupe.release.publishable import published_name, published_text, published_values
+from loupe.release.format.files import DigestingFile
+from loupe.release.format.parquet import TYPES, WRITING
+from loupe.release.format.publishable import published_name, published_text, published_values
 from loupe.schemas.base import canonical_json
 from loupe.schemas.processes import batches
 from loupe.schemas.provenance import PROMOTE, WITHHELD_WHOLE
+from loupe.schemas.release import ReleasedFile
 
 # The part of the store's provenance that may be published.
 #

@@ -19,7 +19,7 @@ from loupe.db.decisions import decided_states
 from loupe.db.entities import pages
 from loupe.db.lineage import activities_by_number, agents_by_id, calls_by_key
 from loupe.db.tables import Agent, Decision, Derivation, Entity
-from loupe.release.files import ReleasedFile
+from loupe.release.format.publishable import published_model, published_served, published_values
 from loupe.release.lineage import (
     ACTIVITIES,
     AGENTS,
@@ -34,9 +34,8 @@ from loupe.release.lineage import (
     published_reason,
     write_table,
 )
-from loupe.release.publishable import published_model, published_served, published_values
 from loupe.schemas.base import canonical_json, digest_of
-from loupe.schemas.release import LineageStatistics
+from loupe.schemas.release import LineageStatistics, ReleasedFile
 
 # The temporary data of a lineage, on disk so that memory does not grow with the rows.
 

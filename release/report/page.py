@@ -1,15 +1,15 @@
 """`index.html`, its style sheet and its script."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, Literal
 
-from loupe.release.documents import rendering
-from loupe.release.facts import (
+from loupe.release.card.documents import rendering
+from loupe.release.card.facts import (
     apart_sentences,
     bibtex,
     citation,
@@ -18,9 +18,10 @@ from loupe.release.facts import (
     texts_sentence,
     whole_sentence,
 )
-from loupe.release.files import found_at
-from loupe.release.markup import share_text
-from loupe.release.model_use import PURPOSES, settings_in_words
+from loupe.release.card.markup import share_text
+from loupe.release.card.model_use import PURPOSES, settings_in_words
+from loupe.release.format.files import found_at
+from loupe.release.format.rows import number_in
 from loupe.release.report.charts import (
     HEIGHT,
     THUMBNAILS,
@@ -29,13 +30,16 @@ from loupe.release.report.charts import (
     histogram,
     picture_path,
 )
-from loupe.release.report.differences import shown_value, word_spans
-from loupe.release.rows import number_in
-from loupe.release.statistics import HISTOGRAM_STEP
 from loupe.schemas.base import Count, DatasetName, EntityId, HexSha256, Record, Version
 from loupe.schemas.errors import UsageError
 from loupe.schemas.pages import page_environment
-from loupe.schemas.release import Manifest, ModelUse, ReleaseAbout, ReleaseStatistics
+from loupe.schemas.release import (
+    HISTOGRAM_STEP,
+    Manifest,
+    ModelUse,
+    ReleaseAbout,
+    ReleaseStatistics,
+)
 
 REPORT = "report.json"
 _LAYOUT = 5
@@ -99,12 +103,14 @@ def is_there(out: Path, wanted: ReportRecord) -> bool:
 
 _SHOWN_VIDEOS = 200
 _SHOWN_AUTHORS = 30
+_SHOWN_ROWS = 12
+"""Rows of each kind in the difference from the previous release."""
 _SCRIPTS = ("loading", "elements", "filtering", "searching", "gallery", "row", "lineage", "main")
 """The parts of the script, ordered by dependency."""
 
 
 def write_page(
-    folder: Path, manifest: Manifest, difference: dict[str, Any] | None, withdrawn: str = ""
+    folder: Path, manifest: Manifest, difference: Mapping[str, Any] | None, withdrawn: str = ""
 ) -> None:
     """Write the files that hold no data; only the page differs between reports.
 
@@ -126,7 +132,7 @@ def write_page(
         (folder / name).write_text(text, encoding="utf-8", newline="\n")
 
 
-def _render_page(manifest: Manifest, difference: dict[str, Any] | None, withdrawn: str) -> str:
+def _render_page(manifest: Manifest, difference: Mapping[str, Any] | None, withdrawn: str) -> str:
     """Render the page, which describes the release as a whole."""
     statistics, terms = manifest.statistics, manifest.terms
     sentences = (whole_sentence(manifest), texts_sentence(manifest), *apart_sentences(terms))
@@ -136,14 +142,13 @@ def _render_page(manifest: Manifest, difference: dict[str, Any] | None, withdraw
         number=lambda value: f"{value:,}",
         web=_web,
         row_number=number_in,
-        shown=shown_value,
         thumbnail=partial(picture_path, THUMBNAILS),
         money=_money,
         purpose=PURPOSES.get,
         settings=settings_in_words,
         conditions=conditions_in_words,
     )
-    environment.globals |= {"share": share_text, "word_spans": word_spans}
+    environment.globals["share"] = share_text
     return environment.get_template("index.html.j2").render(
         release=manifest,
         statistics=statistics,
@@ -160,6 +165,7 @@ def _render_page(manifest: Manifest, difference: dict[str, Any] | None, withdraw
         height=HEIGHT,
         shown_videos=_SHOWN_VIDEOS,
         shown_authors=_SHOWN_AUTHORS,
+        shown_rows=_SHOWN_ROWS,
         of_persons=is_of_persons(manifest),
         about=manifest.about or ReleaseAbout(),
         bibtex=bibtex(citation(manifest)),

@@ -10,12 +10,12 @@ from contextlib import closing
 from itertools import chain, groupby, pairwise
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, Protocol, get_args
 
-from loupe.db.lineage import EntityNode
-from loupe.release.lineage.reading import ReleasedLineage, summarize
-from loupe.release.rows import CaptionOrigin, number_in
-from loupe.release.statistics import words_of
+from loupe.db.lineage import EntityNode, Lineage
+from loupe.release.card.statistics import words_of
+from loupe.release.format.rows import CaptionOrigin, number_in
+from loupe.release.lineage.summaries import summarize
 from loupe.schemas.base import Split
 from loupe.schemas.taxonomy import TIERS, DifferenceType, RetrievalTask
 from loupe.schemas.wording import shortened
@@ -175,8 +175,15 @@ def index_words(row: dict[str, Any], texts: Iterable[str]) -> Iterator[str]:
 _SUMMARY_CHARACTERS = 160
 
 
+class Traceable(Protocol):
+    """A lineage that can be read, as `loupe.release.lineage.reading` opens it."""
+
+    def trace_page(self, entity_ids: Sequence[str]) -> Lineage:
+        """The lineage of several entities at once."""
+
+
 def lineage_page(
-    lineage: ReleasedLineage, gone: frozenset[str], rows: Sequence[Sequence[str]]
+    lineage: Traceable, gone: frozenset[str], rows: Sequence[Sequence[str]]
 ) -> dict[str, Any]:
     """The lineage of rows, given the entities of each.
 

@@ -7,15 +7,14 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from loupe.release.diff import Withdrawn
+from loupe.release.diff import Withdrawn, compare_releases
 from loupe.release.export.formats import ExportedRow, ReleaseSource
-from loupe.release.files import Progress, Workspace, refuse_within, workspace_for
+from loupe.release.format.files import Progress, Workspace, refuse_within, workspace_for
+from loupe.release.format.manifest import read_manifest, require_release
+from loupe.release.format.rows import CAPTION_COLUMNS, COARSE_COLUMNS, text_entity_ids
 from loupe.release.lineage import ENTITIES
 from loupe.release.lineage.reading import open_lineage
-from loupe.release.manifest import read_manifest, require_release
-from loupe.release.notices import affected_rows, known_of, withdrawn_sentence
 from loupe.release.report.charts import FOLDER_IMAGES, PictureFolder
-from loupe.release.report.differences import shown_difference
 from loupe.release.report.page import ReportRecord, is_there, write_page, write_record
 from loupe.release.report.scripts import (
     Columns,
@@ -27,7 +26,8 @@ from loupe.release.report.scripts import (
     texts_of,
     write_script,
 )
-from loupe.release.rows import CAPTION_COLUMNS, COARSE_COLUMNS, text_entity_ids
+from loupe.release.withdrawn.files import affected_rows, withdrawn_sentence
+from loupe.release.withdrawn.notices import known_of
 from loupe.schemas.base import digest_of
 from loupe.schemas.processes import ordered_map
 from loupe.schemas.withdrawal import WithdrawalNotice, WithdrawnRow
@@ -175,9 +175,12 @@ def _write(
     rows that differ are shown.
     """
     report = workspace.content
-    difference = None
+    difference: dict[str, Any] | None = None
     if previous is not None:
-        difference = shown_difference(previous, source.folder, report, examples=not gone)
+        found = compare_releases(previous, source.folder)
+        difference = {**found.model_dump(), "is_empty": found.is_empty}
+        if gone:
+            difference["rows"] = ()
     pictures = PictureFolder(report, record.rows, previews=record.previews)
     columns, index = Columns(), SearchIndex(workspace.home / "words.db")
     details = ScriptWriter(report, "rows", DETAIL_ROWS)

@@ -9,17 +9,24 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import zip_longest
 from pathlib import Path
 
-from loupe.release.croissant import croissant_text
-from loupe.release.documents import RENDERING_FAULTS, documents_of
-from loupe.release.files import ATTRIBUTION, CROISSANT, LEAKS, is_plain
-from loupe.release.findings import NOT_READABLE, Findings
+from loupe.release.card.croissant import croissant_text
+from loupe.release.card.documents import RENDERING_FAULTS, documents_of
+from loupe.release.format.files import ATTRIBUTION, CROISSANT, LEAKS, is_plain
+from loupe.release.format.findings import NOT_READABLE, Findings
+from loupe.release.format.manifest import MANIFEST
+from loupe.release.format.row_files import CCD_LINES, read_parquet_rows
+from loupe.release.format.rows import number_in, text_entity_ids
+from loupe.release.format.scratch import Scratch
 from loupe.release.lineage import TABLES
-from loupe.release.manifest import MANIFEST
-from loupe.release.notices import prior_withdrawals, withdrawn_sentence
-from loupe.release.notices_files import WITHDRAWALS, WITHDRAWN, merged, read_mark, read_notices
-from loupe.release.row_files import CCD_LINES, read_parquet_rows
-from loupe.release.rows import number_in, text_entity_ids
-from loupe.release.scratch import Scratch
+from loupe.release.withdrawn.files import (
+    WITHDRAWALS,
+    WITHDRAWN,
+    merged,
+    prior_withdrawals,
+    read_mark,
+    read_notices,
+    withdrawn_sentence,
+)
 from loupe.schemas.errors import IntegrityError
 from loupe.schemas.release import DOCUMENTS_VERSION, Manifest
 from loupe.schemas.withdrawal import NoticeList, WithdrawalNotice
@@ -41,6 +48,8 @@ def verify_documents(
     more = {WITHDRAWALS, *(table.path for table in TABLES), *shards}
     if manifest.statistics.contrasts is not None:
         always.add(CCD_LINES)
+    if len(manifest.statistics.splits) > 1:
+        always.add(LEAKS)
     for path in always:
         if not scratch.is_listed(path):
             message = f"{MANIFEST} does not list {path}, which this release must have"

@@ -6,14 +6,8 @@ from collections.abc import Collection, Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from loupe.release.files import (
-    OF_FILE_MANAGERS,
-    ReleasedFile,
-    content_fault,
-    digest_of_file,
-    shown_path,
-)
-from loupe.release.findings import (
+from loupe.release.format.files import OF_FILE_MANAGERS, content_fault, digest_of_file, shown_path
+from loupe.release.format.findings import (
     FOLDER,
     LIMIT,
     NOT_READABLE,
@@ -21,11 +15,12 @@ from loupe.release.findings import (
     TooManyProblemsError,
     below,
 )
-from loupe.release.manifest import MANIFEST
-from loupe.release.notices_files import WITHDRAWN
-from loupe.release.scratch import FoundFile, Scratch
-from loupe.release.signing import SIGNATURE
+from loupe.release.format.manifest import MANIFEST
+from loupe.release.format.scratch import FoundFile, Scratch
+from loupe.release.format.signing import SIGNATURE
+from loupe.release.withdrawn.files import WITHDRAWN
 from loupe.schemas.processes import batches, ordered_map
+from loupe.schemas.release import ReleasedFile
 
 _UNLISTED = (MANIFEST, SIGNATURE, WITHDRAWN)
 """Files next to those that a manifest lists."""

@@ -8,9 +8,9 @@ import pytest
 from loupe.db.release_rows import described_images, live_images, model_calls, snapshot
 from loupe.db.releases import StateMark, find_release, list_releases, store_release
 from loupe.db.store import Store
-from loupe.release.manifest import unnamed
-from loupe.release.statistics import StatisticsCounter
-from loupe.release.terms import LicensedItem, terms_of
+from loupe.release.card.statistics import StatisticsCounter
+from loupe.release.card.terms import LicensedItem, terms_of
+from loupe.release.format.manifest import unnamed
 from loupe.schemas.errors import IntegrityError, UsageError
 from loupe.schemas.release import LineageStatistics, Manifest
 from tests.release.worlds import (

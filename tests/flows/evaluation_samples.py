@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loupe.flows.evaluation.run import shown_image, shown_texts
-from loupe.release.row_files import ReadRelease
+from loupe.release.format.row_files import ReadRelease
 from loupe.retrieval.evaluation import Side, score_direction
 from loupe.schemas.chat import ModelRef
 from loupe.schemas.embedding import PrecomputedEmbedder

@@ -21,8 +21,8 @@ from loupe.flows.recos.pipeline import recos_pipeline
 from loupe.flows.ufine3c.pipeline import ufine3c_pipeline
 from loupe.flows.ufine6926.pipeline import ufine6926_pipeline
 from loupe.models.profiles.loader import load_profile
-from loupe.release.manifest import read_manifest
-from loupe.release.row_files import read_parquet_rows
+from loupe.release.format.manifest import read_manifest
+from loupe.release.format.row_files import read_parquet_rows
 from loupe.schemas.base import sha256_of
 from loupe.schemas.build import (
     CcdBuild,

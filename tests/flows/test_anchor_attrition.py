@@ -12,7 +12,7 @@ from loupe.db.quarantine import quarantined
 from loupe.flows.engine.context import RunContext
 from loupe.flows.engine.report import Progress
 from loupe.flows.engine.software import software
-from loupe.release.row_files import read_release
+from loupe.release.format.row_files import read_release
 from loupe.release.verify import verify_release
 from loupe.schemas.profile import StyleLimits
 from loupe.sources.demonstration.stills import StillsWorld

@@ -20,7 +20,7 @@ from loupe.flows.blob_repair import repair_blobs
 from loupe.flows.engine.context import RunContext
 from loupe.flows.withdrawal.execution import carry_out
 from loupe.flows.withdrawal.plan import confirm, plan_withdrawal, request_of
-from loupe.release.manifest import read_manifest
+from loupe.release.format.manifest import read_manifest
 from loupe.release.verify import verify_release
 from loupe.schemas.contrast import ContrastGroup, StoredEdit
 from loupe.schemas.errors import ConfigurationError

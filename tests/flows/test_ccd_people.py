@@ -15,7 +15,7 @@ from loupe.db.entities import LIVE, StoredEntity, fetch, parents_of
 from loupe.db.store import Store
 from loupe.db.tables import ModelCall
 from loupe.flows.engine.context import BuildReport, RunContext
-from loupe.release.row_files import read_release
+from loupe.release.format.row_files import read_release
 from loupe.release.verify import verify_release
 from loupe.schemas.build import CcdBuild
 from loupe.schemas.contrast import ContrastGroup, ImageRequest

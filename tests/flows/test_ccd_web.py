@@ -19,8 +19,8 @@ from loupe.db.quarantine import quarantined
 from loupe.flows.ccd.pipeline import ccd_pipeline
 from loupe.flows.engine.context import BuildReport, RunContext
 from loupe.flows.engine.pipeline import run_pipeline
-from loupe.release.files import ATTRIBUTION
-from loupe.release.markup import as_text
+from loupe.release.card.markup import as_text
+from loupe.release.format.files import ATTRIBUTION
 from loupe.release.verify import verify_release
 from loupe.schemas.base import sha256_of
 from loupe.schemas.contrast import FoundHit, FoundPicture

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from loupe.flows.engine.pipeline import load_build
-from loupe.release.published import RECOS_TASKS
+from loupe.release.card.published import RECOS_TASKS
 from loupe.schemas.build import Build, CcdBuild, RecosBuild, UFine3CBuild, UFine6926Build
 from loupe.schemas.errors import ConfigurationError
 

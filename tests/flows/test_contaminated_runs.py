@@ -8,7 +8,7 @@ import pytest
 from loupe.db.blobs import BlobStore
 from loupe.flows.engine.context import BuildReport, RunContext
 from loupe.flows.engine.releasing import release
-from loupe.release.manifest import read_manifest
+from loupe.release.format.manifest import read_manifest
 from loupe.schemas.errors import UsageError
 from tests.flows.runs import Released, context_of
 from tests.release.worlds import DATASET, SOURCES, Composer, picture, store_world

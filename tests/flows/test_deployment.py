@@ -31,7 +31,7 @@ from loupe.db.evaluations import evaluations_of
 from loupe.db.lineage import TracedEntity, trace
 from loupe.db.store import Store
 from loupe.flows.engine.pipeline import load_build
-from loupe.release.row_files import read_release
+from loupe.release.format.row_files import read_release
 from loupe.schemas.base import sha256_of
 from loupe.schemas.build import UFine3CBuild
 from loupe.schemas.cfam import TrainingRecord

@@ -26,7 +26,7 @@ from loupe.flows.evaluation.run import (
 from loupe.models.embedding import Vectors
 from loupe.models.registry import build_embedder
 from loupe.release.build import build_release
-from loupe.release.row_files import ReadRelease, read_release
+from loupe.release.format.row_files import ReadRelease, read_release
 from loupe.retrieval.evaluation import chance_scores
 from loupe.schemas.embedding import (
     BuiltinEmbedder,

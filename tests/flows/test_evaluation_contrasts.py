@@ -29,7 +29,7 @@ from loupe.flows.evaluation.run import (
     sides,
 )
 from loupe.release.build import build_release
-from loupe.release.row_files import ReadRelease, read_release
+from loupe.release.format.row_files import ReadRelease, read_release
 from loupe.retrieval.contrastive import ContrastiveSetting, score_contrastive
 from loupe.retrieval.embeddings import unit_rows
 from loupe.retrieval.logistic import guess_methods

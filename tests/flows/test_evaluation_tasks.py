@@ -16,7 +16,7 @@ from loupe.flows.evaluation.leaderboard import (
 from loupe.flows.evaluation.leaderboard_page import render_markdown
 from loupe.flows.evaluation.run import evaluate_release
 from loupe.release.build import build_release
-from loupe.release.row_files import ReadRelease, read_release
+from loupe.release.format.row_files import ReadRelease, read_release
 from loupe.retrieval.recos import RecosSamples, score_recos
 from loupe.schemas.evaluation import EvaluationResult
 from loupe.schemas.release import EmbedderUse

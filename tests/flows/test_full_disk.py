@@ -16,7 +16,7 @@ from typing import IO, Any, NamedTuple
 import pytest
 
 from loupe.release.build import build_release
-from loupe.release.manifest import MANIFEST
+from loupe.release.format.manifest import MANIFEST
 from tests.release.worlds import DATASET, small_world, store_world
 from tests.requirements import unavailable
 

@@ -41,7 +41,6 @@ version = "1.0.0"
 seed = 3
 gate = "sample:0.5"
 against = ["other"]
-strict_version = true
 """
 RECOS_HEAD = HEAD.replace('version = "1.0.0"', 'last = "v1"')
 QUEUES = """

@@ -17,7 +17,7 @@ from loupe.flows.ufine3c.pipeline import ufine3c_pipeline
 from loupe.flows.withdrawal.execution import carry_out
 from loupe.flows.withdrawal.plan import confirm, plan_withdrawal, request_of
 from loupe.models.profiles.loader import load_profile
-from loupe.release.row_files import read_release
+from loupe.release.format.row_files import read_release
 from loupe.release.verify import verify_release
 from loupe.schemas.build import SourceSpec, UFine3CBuild
 from loupe.schemas.proposals import ImageQuestion, Strategy

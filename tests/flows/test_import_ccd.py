@@ -13,7 +13,7 @@ from loupe.flows.engine.context import RunContext
 from loupe.flows.engine.importing import import_source
 from loupe.flows.evaluation.run import evaluate_release
 from loupe.release.build import build_release
-from loupe.release.row_files import CCD_LINES, read_release
+from loupe.release.format.row_files import CCD_LINES, read_release
 from loupe.release.verify import verify_release
 from loupe.schemas.build import SourceSpec
 from loupe.schemas.embedding import PrecomputedEmbedder

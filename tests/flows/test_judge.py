@@ -12,7 +12,7 @@ from loupe.db.entities import AgentRef, NewDecision, find
 from loupe.db.store import Store
 from loupe.flows.engine.releasing import judge_statistics
 from loupe.flows.ufine3c.judging import read_judgement
-from loupe.release.row_files import read_release
+from loupe.release.format.row_files import read_release
 from loupe.schemas.chat import ChatAnswer
 from loupe.schemas.records import Granularity, Rejection, Rewrite
 from tests.flows.command_line import Loupe

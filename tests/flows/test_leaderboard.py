@@ -22,7 +22,7 @@ from loupe.flows.evaluation.leaderboard import (
 )
 from loupe.flows.evaluation.leaderboard_page import render_page, write_leaderboard
 from loupe.release.build import build_release
-from loupe.release.row_files import ReadRelease, read_release
+from loupe.release.format.row_files import ReadRelease, read_release
 from loupe.schemas.errors import IntegrityError
 from loupe.schemas.evaluation import EvaluationResult
 from tests.chromium import all_pictures_show

@@ -9,7 +9,7 @@ import pytest
 from loupe.flows.engine.context import BuildReport
 from loupe.flows.engine.releasing import patched_release, release
 from loupe.flows.withdrawal.execution import carry_out
-from loupe.release.manifest import read_manifest
+from loupe.release.format.manifest import read_manifest
 from loupe.release.verify import verify_release
 from loupe.schemas.errors import UsageError
 from tests.flows.runs import Released

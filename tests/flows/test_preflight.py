@@ -10,8 +10,8 @@ from sqlalchemy import select
 
 from loupe.db.store import Store
 from loupe.db.tables import ModelCall
-from loupe.release.files import CARD
-from loupe.release.manifest import read_manifest
+from loupe.release.format.files import CARD
+from loupe.release.format.manifest import read_manifest
 from loupe.schemas.chat import ServedModel
 from loupe.schemas.records import Granularity
 from loupe.schemas.taxonomy import RetrievalTask

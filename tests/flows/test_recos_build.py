@@ -19,8 +19,8 @@ from loupe.flows.recos.run import captions_of, images_of_tier
 from loupe.flows.recos.validation_loop import STAGE
 from loupe.flows.withdrawal.execution import carry_out
 from loupe.flows.withdrawal.plan import confirm, plan_withdrawal, request_of
-from loupe.release.manifest import read_manifest
-from loupe.release.markup import as_text
+from loupe.release.card.markup import as_text
+from loupe.release.format.manifest import read_manifest
 from loupe.release.verify import verify_release
 from loupe.schemas.build import RecosBuild, TaskSpec
 from loupe.schemas.errors import ConfigurationError, DegenerateCriterionError, ModelError

@@ -11,7 +11,7 @@ from loupe.annotate.queues import shipped
 from loupe.db.decisions import last_agents
 from loupe.db.entities import StoredEntity, fetch, find, parents_of
 from loupe.flows.engine.context import RunContext
-from loupe.release.row_files import read_release
+from loupe.release.format.row_files import read_release
 from loupe.release.verify import verify_release
 from loupe.schemas.build import RecosBuild
 from loupe.schemas.profile import Profile

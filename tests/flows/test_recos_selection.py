@@ -10,7 +10,7 @@ from loupe.db.decisions import last_agents
 from loupe.db.entities import StoredEntity, children_of, find, parents_of
 from loupe.flows.engine.context import RunContext
 from loupe.flows.recos.run import images_of_tier
-from loupe.release.row_files import read_release
+from loupe.release.format.row_files import read_release
 from loupe.release.verify import verify_release
 from loupe.schemas.build import RecosBuild, TaskSpec
 from loupe.schemas.provenance import Role

@@ -13,7 +13,7 @@ from loupe.flows.engine.embedding import CachedEmbedder, ReadableImage
 from loupe.flows.engine.releasing import choice_statistics, measured_nearest
 from loupe.models.embedding import Vectors
 from loupe.release.contamination import WrittenSample
-from loupe.release.rows import ReleasedContrast
+from loupe.release.format.rows import ReleasedContrast
 from loupe.release.verify import verify_release
 from loupe.schemas.chat import ModelRef
 from loupe.schemas.taxonomy import DifferenceType

@@ -9,8 +9,8 @@ import pytest
 from loupe.flows.engine.context import BuildReport, RunContext, open_context
 from loupe.flows.engine.releasing import release
 from loupe.models.profiles.settings import load_settings
-from loupe.release.files import workspace_for
-from loupe.schemas.errors import IntegrityError, LoupeError, UsageError
+from loupe.release.format.files import workspace_for
+from loupe.schemas.errors import IntegrityError, LoupeError
 from tests.flows.command_line import Loupe
 from tests.flows.runs import Released, context_of, copied_run
 from tests.release.later import Later
@@ -36,29 +36,6 @@ def run(released: RunContext, tmp_path: Path) -> Iterator[RunContext]:
     """A copy of it that tests may change."""
     with copied_run(released, tmp_path / "home") as copied:
         yield copied
-
-
-def test_a_version_that_is_too_low_is_a_warning_in_the_report(run: RunContext) -> None:
-    report = BuildReport(DATASET)
-    release(run, report, Released(), "1.1.0")
-    warning = (
-        f"the version of {DATASET} is 1.1.0, must be at least 2.0.0: 1 row was removed since 1.0.0"
-    )
-    assert report.warnings == [warning]
-    assert f"- warning: {warning}" in report.markdown
-    assert report.as_json()["warnings"] == [warning]
-    assert report.release is not None
-    assert (report.release / "manifest.json").is_file()
-
-
-def test_a_strict_build_with_a_version_that_is_too_low_is_not_released(run: RunContext) -> None:
-    report = BuildReport(DATASET)
-    with pytest.raises(UsageError, match=r"must be at least 2\.0\.0.*nothing was released"):
-        release(run, report, Released(strict_version=True), "1.1.0")
-    assert report.release is not None
-    assert not report.release.exists()
-    release(run, report, Released(strict_version=True), "2.0.0")
-    assert report.warnings == []
 
 
 def test_an_unchanged_release_is_not_rebuilt(run: RunContext) -> None:

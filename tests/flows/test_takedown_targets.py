@@ -14,10 +14,9 @@ from typer.testing import CliRunner, Result
 
 from loupe.flows.cli.main import app
 from loupe.release.build import build_release
-from loupe.release.changes import Difference
-from loupe.release.diff import compare_releases
-from loupe.release.notices_files import read_mark
+from loupe.release.diff import Difference, compare_releases
 from loupe.release.verify import verify_release
+from loupe.release.withdrawn.files import read_mark
 from loupe.schemas.withdrawal import WithdrawalNotice
 from tests.flows.takedown_world import Row, released_rows
 from tests.release.street_world import DATASET as STREET
@@ -51,7 +50,7 @@ class Installation(NamedTuple):
 
     def difference(self, dataset: str) -> Difference:
         """Compare the patch with the first release."""
-        return compare_releases(self.copies / dataset, self.patch(dataset), examples=100)
+        return compare_releases(self.copies / dataset, self.patch(dataset))
 
 
 def both() -> Composer:

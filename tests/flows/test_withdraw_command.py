@@ -19,7 +19,7 @@ from loupe.flows.shards.steps import import_shards
 from loupe.flows.withdrawal.execution import carry_out
 from loupe.flows.withdrawal.plan import confirm, plan_withdrawal, request_of
 from loupe.models.profiles.settings import load_settings
-from loupe.release.notices_files import read_mark
+from loupe.release.withdrawn.files import read_mark
 from loupe.schemas.base import sha256_of
 from loupe.schemas.build import SourceSpec
 from loupe.schemas.records import Granularity, Image

@@ -34,10 +34,10 @@ from loupe.flows.evaluation.leaderboard_page import leaderboard_folder, write_le
 from loupe.flows.ufine6926.video_import import import_videos
 from loupe.flows.withdrawal.execution import carry_out
 from loupe.flows.withdrawal.plan import WithdrawalPlan
-from loupe.release.notices_files import read_mark, read_notices
+from loupe.release.format.row_files import read_release
 from loupe.release.rebuild import rebuild_release
-from loupe.release.row_files import read_release
 from loupe.release.verify import verify_release
+from loupe.release.withdrawn.files import read_mark, read_notices
 from loupe.schemas.base import digest_of, sha256_of
 from loupe.schemas.build import VideoSourceSpec
 from loupe.schemas.chat import ModelRef

@@ -8,8 +8,8 @@ import pytest
 from loupe.db.entities import children_of, find
 from loupe.db.releases import find_release
 from loupe.db.withdrawals import list_withdrawals
-from loupe.release.notices_files import read_mark
 from loupe.release.verify import verify_release
+from loupe.release.withdrawn.files import read_mark
 from loupe.schemas.provenance import Role
 from loupe.schemas.records import Image
 from tests.flows.withdrawals import RELEASED, Home, home_of

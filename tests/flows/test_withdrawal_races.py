@@ -28,9 +28,9 @@ from loupe.flows.engine.pipeline import PipelineSpec, Step, run_build
 from loupe.flows.withdrawal.execution import carry_out, resume_reopened
 from loupe.flows.withdrawal.plan import WithdrawalPlan
 from loupe.release.build import build_release
-from loupe.release.files import leftovers_in
-from loupe.release.notices_files import read_mark
+from loupe.release.format.files import leftovers_in
 from loupe.release.verify import verify_release
+from loupe.release.withdrawn.files import read_mark
 from loupe.schemas.base import sha256_of
 from loupe.schemas.errors import IntegrityError, UsageError
 from loupe.schemas.provenance import Role

@@ -15,8 +15,8 @@ from loupe.flows.cli.release_compare import contamination
 from loupe.flows.cli.release_copies import sign
 from loupe.flows.engine.report import Progress
 from loupe.flows.evaluation.run import EvaluationRequest, run_evaluation
-from loupe.release.notices_files import read_mark
-from loupe.release.row_files import read_release
+from loupe.release.format.row_files import read_release
+from loupe.release.withdrawn.files import read_mark
 from loupe.schemas.base import sha256_of
 from loupe.schemas.errors import UsageError
 from loupe.schemas.records import Caption, Image

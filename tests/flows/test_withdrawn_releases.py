@@ -8,7 +8,7 @@ from loupe.db.peek import may_have_notices
 from loupe.db.withdrawals import list_withdrawals
 from loupe.flows.withdrawal.releases import known_notices, withdrawal_in
 from loupe.models.profiles.settings import load_settings
-from loupe.release.notices import record_notices
+from loupe.release.withdrawn.notices import record_notices
 from loupe.schemas.errors import ConfigurationError
 from tests.flows.withdrawals import home_of
 from tests.release.worlds import DATASET, SOURCES

@@ -3,13 +3,13 @@
 from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 
-from loupe.release.croissant import croissant_text
-from loupe.release.documents import OF_MANIFEST
-from loupe.release.files import CROISSANT, ReleasedFile, digest_of_file
-from loupe.release.manifest import MANIFEST, manifest_text, named, read_files, read_manifest
-from loupe.release.notices_files import WITHDRAWALS
-from loupe.release.signing import SIGNATURE
-from loupe.schemas.release import Manifest
+from loupe.release.card.croissant import croissant_text
+from loupe.release.card.documents import OF_MANIFEST
+from loupe.release.format.files import CROISSANT, digest_of_file
+from loupe.release.format.manifest import MANIFEST, manifest_text, named, read_files, read_manifest
+from loupe.release.format.signing import SIGNATURE
+from loupe.release.withdrawn.files import WITHDRAWALS
+from loupe.schemas.release import Manifest, ReleasedFile
 
 
 def listable_files(folder: Path) -> list[str]:

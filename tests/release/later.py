@@ -21,7 +21,7 @@ from loupe.db.entities import (
 )
 from loupe.db.tables import Entity, ModelCall, Withdrawal, WithdrawalNotice, WithdrawnEntity
 from loupe.db.work import commit_chunk, register_plan
-from loupe.release.manifest import read_manifest
+from loupe.release.format.manifest import read_manifest
 from loupe.schemas.provenance import Role
 from loupe.schemas.records import Caption, Rewrite
 from loupe.schemas.withdrawal import Ground

@@ -10,9 +10,9 @@ from loupe.db.entities import ActivityRecord, WorkResult
 from loupe.db.store import Store
 from loupe.db.work import commit_chunk, register_plan
 from loupe.release.build import BuiltRelease, build_release
-from loupe.release.findings import Findings, Problem
-from loupe.release.row_files import read_parquet_rows
-from loupe.release.rows import BESIDE_IMAGES
+from loupe.release.format.findings import Findings, Problem
+from loupe.release.format.row_files import read_parquet_rows
+from loupe.release.format.rows import BESIDE_IMAGES
 from loupe.release.verify.lineage import LineageChecks
 from loupe.schemas.release import Manifest
 from loupe.schemas.taxonomy import Tier
@@ -89,5 +89,4 @@ def lineage_problems(folder: Path, manifest: Manifest, shards: Sequence[str]) ->
     checks.check_tables()
     for shard in shards:
         checks.check_rows(shard, list(read_parquet_rows(folder / shard, BESIDE_IMAGES)))
-    checks.check_used()
     return findings.problems

@@ -4,9 +4,9 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
-from loupe.release.manifest import read_manifest
-from loupe.release.row_files import read_parquet_rows
-from loupe.release.rows import number_in, text_entity_ids
+from loupe.release.format.manifest import read_manifest
+from loupe.release.format.row_files import read_parquet_rows
+from loupe.release.format.rows import number_in, text_entity_ids
 from loupe.schemas.withdrawal import Ground, WithdrawalNotice, WithdrawnRow
 
 SHARD = "data/test-00000-of-00001.parquet"

@@ -5,7 +5,7 @@ from pathlib import Path
 from loupe.annotate.audits import draw_audit_sample, wanted
 from loupe.annotate.queues import shipped
 from loupe.release.build import build_release
-from loupe.release.manifest import read_manifest
+from loupe.release.format.manifest import read_manifest
 from loupe.release.verify import verify_release
 from tests.db.review_samples import Desk, Verdict
 from tests.release.worlds import DATASET, World, small_world, store_world

@@ -18,8 +18,8 @@ from loupe.db.entities import AgentRef, NewDecision
 from loupe.db.releases import list_releases, store_release
 from loupe.db.work import register_plan
 from loupe.release.build import build_release
+from loupe.release.format.manifest import read_manifest
 from loupe.release.lineage import TABLES
-from loupe.release.manifest import read_manifest
 from loupe.release.rebuild import rebuild_release
 from loupe.release.verify import verify_release
 from loupe.schemas.base import Split
@@ -328,7 +328,7 @@ def test_a_demonstration_is_marked_as_such(tmp_path: Path) -> None:
 
 def test_every_builtin_profile_model_counts_as_demonstration() -> None:
     from loupe.models.profiles.loader import load_profile
-    from loupe.release.model_use import BUILTIN_PREFIX
+    from loupe.release.card.model_use import BUILTIN_PREFIX
 
     models = load_profile("builtin").rewrite.models
     assert all(model.name.startswith(BUILTIN_PREFIX) for model in models)

@@ -6,8 +6,8 @@ import frontmatter
 import pytest
 
 from loupe.release.build import build_release
-from loupe.release.documents import as_code_block, render_card, size_category
-from loupe.release.markup import as_link, as_text
+from loupe.release.card.documents import as_code_block, render_card, size_category
+from loupe.release.card.markup import as_link, as_text
 from loupe.schemas.release import Manifest, PriorWithdrawal, ReleasedPrompt
 from tests.release.worlds import DATASET, small_world, store_world
 

@@ -2,7 +2,7 @@
 
 from huggingface_hub import DatasetCard
 
-from loupe.release.files import CARD
+from loupe.release.format.files import CARD
 from tests.release.kinds import ABOUT, Built
 
 

@@ -3,8 +3,8 @@
 import pytest
 
 from loupe.release.build import build_release
-from loupe.release.documents import render_card, task_table, version_table
-from loupe.release.published import RECOS, RECOS_TASKS
+from loupe.release.card.documents import render_card, task_table, version_table
+from loupe.release.card.published import RECOS, RECOS_TASKS
 from loupe.schemas.release import Manifest
 from loupe.schemas.taxonomy import TIERS, RetrievalTask
 from tests.release.recos_world import RECOS as DATASET

@@ -7,10 +7,10 @@ from typing import Any
 import yaml
 from huggingface_hub import DatasetCard
 
-from loupe.release.croissant import croissant
-from loupe.release.documents import OF_MANIFEST, hub_licences, render_card
-from loupe.release.facts import bibtex, citation
-from loupe.release.files import CARD, CITATION
+from loupe.release.card.croissant import croissant
+from loupe.release.card.documents import OF_MANIFEST, hub_licences, render_card
+from loupe.release.card.facts import bibtex, citation
+from loupe.release.format.files import CARD, CITATION
 from loupe.schemas.release import LicenceTerms, ReleaseAbout, ReleaseTerms
 from tests.release.kinds import ABOUT, Built
 

@@ -10,9 +10,9 @@ import pytest
 
 from loupe.db.entities import NewDecision, new_entity
 from loupe.release.build import BuiltRelease, build_release
-from loupe.release.documents import render_card
-from loupe.release.files import ATTRIBUTION
-from loupe.release.row_files import CCD_LINES, spelled
+from loupe.release.card.documents import render_card
+from loupe.release.format.files import ATTRIBUTION
+from loupe.release.format.row_files import CCD_LINES, spelled
 from loupe.release.verify import verify_release
 from loupe.schemas.base import digest_of, sha256_of
 from loupe.schemas.errors import IntegrityError
@@ -240,25 +240,6 @@ def test_the_card_states_review_only_if_people_decided(released: BuiltRelease) -
     assert "Nobody annotated" not in render_card(marked)
 
 
-def _repeat_an_image(rows: list[dict[str, Any]]) -> None:
-    rows[4]["sha256"] = rows[0]["sha256"]
-
-
-def _repeat_a_caption(rows: list[dict[str, Any]]) -> None:
-    rows[4]["captions"][0] = rows[0]["captions"][0].upper()
-
-
-def test_verify_finds_repeats_that_are_not_stated(copy: Path) -> None:
-    files = [row["file_path"] for row in rows_of(copy)]
-    for change, fault, what in (
-        (_repeat_an_image, "images_repeated", "image_pairs"),
-        (_repeat_a_caption, "captions_repeated", "caption_pairs"),
-    ):
-        _rewrite_parquet(copy, change)
-        found = [one.message for one in verify_release(copy).problems if one.fault == fault]
-        assert any(what in one and files[0] in one and files[4] in one for one in found), found
-
-
 def test_an_anchor_in_another_split_is_refused(tmp_path: Path) -> None:
     made = benchmark(2)
     image = contrast(made.world, made.groups[0].anchor, 60, 0, split="train")
@@ -349,26 +330,16 @@ def _first_contrast(rows: list[dict[str, Any]]) -> dict[str, Any]:
 def test_verify_reports_faults_of_contrastive_rows(released: BuiltRelease, tmp_path: Path) -> None:
     cases: list[tuple[Any, str]] = [
         (
-            lambda rows: _first_contrast(rows)["contrast"].update(anchor="images/9.jpg"),
-            "anchor_missing",
-        ),
-        (
             lambda rows: _first_contrast(rows)["contrast"].update(difference="Mood"),
             "difference_unknown",
         ),
         (lambda rows: _first_contrast(rows)["contrast"].update(method="drawn"), "contrast_wrong"),
-        (
-            lambda rows: _first_contrast(rows)["contrast"].update(difference=KINDS[4]),
-            "totals_differ",
-        ),
         (lambda rows: rows[0]["captions"].pop(), "captions_differ"),
         (lambda rows: rows[0]["coarse_captions"].pop(), "captions_differ"),
         (lambda rows: _first_contrast(rows).update(licence=" "), "licence_missing"),
         (lambda rows: _first_contrast(rows).update(licence="CC BY-ND 2.0"), "licence_forbids"),
         (lambda rows: _first_contrast(rows).update(creator="Eve"), "attribution_differs"),
-        (lambda rows: rows[0].update(id=7), "id_wrong"),
-        (lambda rows: rows[1].update(split="train"), "anchor_in_other_split"),
-        (lambda rows: rows[0]["coarse_caption_entity_ids"].reverse(), "entities_differ"),
+        (lambda rows: rows[1].update(split="train"), "split_wrong"),
     ]
 
     def check(copy: Path, case: tuple[Any, str]) -> None:

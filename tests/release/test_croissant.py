@@ -11,11 +11,11 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import Image as Picture
 
-from loupe.release.croissant import CONTEXT
-from loupe.release.facts import form_of
-from loupe.release.files import CROISSANT, digest_of_file
-from loupe.release.manifest import MANIFEST, read_files
-from loupe.release.row_files import schema_of
+from loupe.release.card.croissant import CONTEXT
+from loupe.release.format.files import CROISSANT, digest_of_file
+from loupe.release.format.manifest import MANIFEST, read_files
+from loupe.release.format.row_files import schema_of
+from loupe.release.format.rows import form_of
 from tests.release.kinds import ABOUT, Built
 
 # warnings of the JSON-LD parser and the pandas calls of mlcroissant

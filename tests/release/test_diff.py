@@ -1,63 +1,47 @@
-"""Comparison of built releases: each kind of difference is reported as such."""
+"""Comparison of built releases: rows and texts by kind, without the words of withdrawn ones."""
 
-import shutil
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
-from loupe.release.build import build_release
-from loupe.release.changes import (
-    Bump,
-    Difference,
-    FieldChange,
-    RowCounts,
-    RowDifference,
-    required_bump,
-    value_changes,
-)
-from loupe.release.diff import compare_releases
+from loupe.db.releases import find_release
+from loupe.release.build import BuiltRelease, build_release
+from loupe.release.diff import WITHHELD, Difference, DifferenceCounts, compare_releases
 from loupe.schemas.errors import IntegrityError, UsageError
-from loupe.schemas.records import Contrast, Granularity
-from loupe.schemas.taxonomy import DifferenceType, Tier
-from tests.release import ccd_world, recos_world, street_world
-from tests.release.mirrored import mirrored
-from tests.release.worlds import (
-    GATE,
-    PERSON,
-    SOURCES,
-    Composer,
-    source,
-    store_world,
-)
+from loupe.schemas.withdrawal import WithdrawalNotice
+from tests.release import ccd_world, street_world
+from tests.release.later import Later
+from tests.release.notice_samples import withdrawn_rows
+from tests.release.test_rebuild import patch_of
+from tests.release.worlds import DATASET, SOURCES, Composer, World, picture, store_world
 
 CUHK = SOURCES[0]
 
 
-def built(
-    composer: Composer, folder: Path, version: str = "1.0.0", tier: Tier | None = None
-) -> Path:
+def built(composer: Composer, folder: Path, version: str) -> Path:
     """Build a release of the contents of `composer` from a separate store."""
     world = store_world(folder / f"world-{version}", composer.contents())
     try:
         out = folder / f"release-{version}"
-        build_release(world.store, world.blobs, composer.dataset, version, out, tier=tier)
+        build_release(world.store, world.blobs, composer.dataset, version, out)
     finally:
         world.store.close()
     return out
 
 
-def compare_builds(before: Composer, after: Composer, folder: Path, **options: Any) -> Difference:
-    old, new = built(before, folder), built(after, folder, "1.0.1")
-    found = compare_releases(old, new, **options)
-    back = compare_releases(new, old, **options)
-    assert (back.rows.added, back.rows.removed) == (found.rows.removed, found.rows.added)
-    assert list(map(mirrored, back.metadata)) == list(found.metadata)
-    assert sorted(map(repr, map(mirrored, back.examples))) == sorted(map(repr, found.examples))
+def compared(before: Composer, after: Composer, folder: Path) -> Difference:
+    """Compare in both directions; returns the difference from `before` to `after`."""
+    old, new = built(before, folder, "1.0.0"), built(after, folder, "1.0.1")
+    found, back = compare_releases(old, new), compare_releases(new, old)
+    assert (back.counts.added, back.counts.removed) == (found.counts.removed, found.counts.added)
+    assert back.counts.texts_removed == found.counts.texts_added
+    assert back.counts.changed == found.counts.changed
     return found
 
 
-def release_of_one_image(texts: tuple[str, ...] = ("A man in red.",), **image: Any) -> Composer:
+def people(texts: tuple[str, ...] = ("A man in red.",), **image: Any) -> Composer:
     composer = Composer()
     values: dict[str, Any] = {"identity": "9", "file_path": "dir/9.jpg", "sampled": False} | image
     shown = composer.image(CUHK, **values)
@@ -66,161 +50,112 @@ def release_of_one_image(texts: tuple[str, ...] = ("A man in red.",), **image: A
     return composer
 
 
-def add_image(composer: Composer, identity: str, **image: Any) -> Composer:
-    """Add one more image to `composer`."""
-    values: dict[str, Any] = {"file_path": f"dir/{identity}.jpg", "sampled": False} | image
-    shown = composer.image(CUHK, identity, **values)
-    composer.caption(shown, CUHK, f"Somebody else, {identity}.", 0)
+def with_another(composer: Composer) -> Composer:
+    shown = composer.image(CUHK, "1", file_path="dir/1.jpg", sampled=False)
+    composer.caption(shown, CUHK, "Somebody else.", 0)
     return composer
 
 
-def test_another_version_with_equal_contents_has_no_difference(tmp_path: Path) -> None:
-    composer = street_world.street_world()
-    found = compare_builds(composer, composer, tmp_path)
-    assert (found.is_empty, found.rows.same > 0) == (True, True)
-    assert required_bump(found) is Bump.NONE
+@pytest.mark.parametrize(
+    "composer", [street_world.street_world(), ccd_world.benchmark(groups=2).world]
+)
+def test_another_version_with_equal_contents_has_no_difference(
+    composer: Composer, tmp_path: Path
+) -> None:
+    found = compared(composer, composer, tmp_path)
+    assert found.is_empty
+    assert found.counts == DifferenceCounts(same=found.counts.same)
+    assert found.counts.same > 0
 
 
-def test_captions_are_added_removed_and_edited(tmp_path: Path) -> None:
-    before = release_of_one_image(("A tall man in a red coat.", "He walks to the left.", "Stays."))
-    after = release_of_one_image(
-        ("A tall man in a blue coat.", "Seen from behind, alone.", "Stays.")
-    )
-    (row,) = compare_builds(before, after, tmp_path).examples
-    assert row.kind == "changed"
-    assert {_details(one) for one in row.texts} == {
-        ("edited", "A tall man in a red coat.", "A tall man in a blue coat."),
-        ("added", None, "Seen from behind, alone."),
-        ("removed", "He walks to the left.", None),
-    }
-    ids = [
-        one.values["entity_id"] for text in row.texts for one in (text.before, text.after) if one
+def test_an_image_with_its_captions_is_added_without_changing_the_others(tmp_path: Path) -> None:
+    """The row numbers of the others change, which is no difference."""
+    found = compared(people(), with_another(people()), tmp_path)
+    (row,) = found.rows
+    assert (row.kind, row.source_file_path, row.before) == ("added", "dir/1.jpg", None)
+    assert (row.added, row.removed) == (("Somebody else.",), ())
+    assert found.counts == DifferenceCounts(same=1, added=1, texts_added=1)
+
+
+def test_captions_are_added_and_removed(tmp_path: Path) -> None:
+    found = compared(people(("One.", "Two.")), people(("Two.", "Three.")), tmp_path)
+    (row,) = found.rows
+    assert (row.kind, "captions" in row.columns) == ("changed", True)
+    assert "One." in row.removed
+    assert "Three." in row.added
+
+
+@pytest.mark.parametrize(
+    ("change", "column"), [({"split": "train"}, "split"), ({"data": b""}, "sha256")]
+)
+def test_changed_columns_are_named(tmp_path: Path, change: dict[str, Any], column: str) -> None:
+    if "data" in change:
+        change = {"data": picture(77)}
+    (row,) = compared(people(), people(**change), tmp_path).rows
+    assert (row.kind, column in row.columns) == ("changed", True)
+
+
+def build(world: World, version: str, home: Path) -> BuiltRelease:
+    return build_release(world.store, world.blobs, DATASET, version, home / version)
+
+
+def patch(world: World, version: str, home: Path) -> BuiltRelease:
+    first = find_release(world.store, f"{DATASET}@1.0.0")
+    return patch_of(world, first, version, home / version)
+
+
+def column(release: BuiltRelease, name: str) -> list[Any]:
+    (shard,) = (release.folder / "data").glob("*.parquet")
+    found: list[Any] = pq.read_table(shard)[name].to_pylist()
+    return found
+
+
+def test_withdrawn_rows_and_texts_are_counted_as_such_without_their_words(
+    world: World, tmp_path: Path
+) -> None:
+    first = build(world, "1.0.0", tmp_path)
+    texts, ids = column(first, "captions"), column(first, "caption_entity_ids")
+    later = Later(world, DATASET)
+    later.withdraw(column(first, "image_entity_id")[:1], details=[first.folder])
+    later.withdraw([ids[1][-1]], "consent", details=[first.folder])
+    patch(world, "1.0.1", tmp_path)
+    found = compare_releases(tmp_path / "1.0.0", tmp_path / "1.0.1")
+    assert [(one.kind, one.removed) for one in found.rows] == [
+        ("withdrawn", (WITHHELD,) * len(texts[0])),
+        ("changed", (WITHHELD,)),
     ]
-    assert len(set(ids)) == 4
+    assert (found.counts.withdrawn, found.counts.removed, found.counts.same) == (1, 0, 10)
+    assert (found.counts.texts_withdrawn, found.counts.texts_removed) == (len(texts[0]) + 1, 0)
+    back = compare_releases(tmp_path / "1.0.1", tmp_path / "1.0.0").model_dump_json()
+    assert not any(text in back for text in (*texts[0], texts[1][-1]))
 
 
-def _details(change: Any) -> tuple[str, str | None, str | None]:
-    old, new = (one and one.values["text"] for one in (change.before, change.after))
-    return change.kind, old, new
-
-
-def test_a_changed_split_is_a_moved_row(tmp_path: Path) -> None:
-    keep = add_image(release_of_one_image(), "3", split="train")
-    found = compare_builds(
-        keep, add_image(release_of_one_image(split="val"), "3", split="train"), tmp_path
+def test_texts_withdrawn_by_given_notices_are_not_repeated(world: World, tmp_path: Path) -> None:
+    first = build(world, "1.0.0", tmp_path)
+    image = column(first, "image_entity_id")[0]
+    Later(world, DATASET).verdict(image, "reject")
+    build(world, "2.0.0", tmp_path)
+    notice = WithdrawalNotice(
+        withdrawal="w",
+        ground="privacy",
+        release=first.manifest.id,
+        dataset=DATASET,
+        version="1.0.0",
+        rows=tuple(withdrawn_rows(first.folder, {image})),
+        superseded_by=None,
     )
-    assert found.rows == RowCounts(same=1, moved=1)
-    assert found.splits == (("test", "val", 1),)
-    assert required_bump(found) is Bump.MAJOR
+    folders = tmp_path / "1.0.0", tmp_path / "2.0.0"
+    words = column(first, "captions")[0][0]
+    assert words in compare_releases(*folders).model_dump_json()
+    withheld = compare_releases(*folders, notices=[notice])
+    assert words not in withheld.model_dump_json()
+    assert withheld.counts.removed == 1
 
 
-def test_another_reviewer_restates_a_row(tmp_path: Path) -> None:
-    def rewritten(by: Any) -> Composer:
-        composer = release_of_one_image()
-        caption = next(one.id for one in composer.entities.values() if one.kind == "caption")
-        composer.rewrite(caption, "In red, a man.", by=by)
-        return composer
-
-    found = compare_builds(rewritten(GATE), rewritten(PERSON), tmp_path)
-    assert found.rows == RowCounts(restated=1)
-    assert found.texts == (("captions", "restated", 1),)
-    assert required_bump(found) is Bump.PATCH
-
-
-def test_licence_terms_of_one_image_do_not_change_other_rows(tmp_path: Path) -> None:
-    """The first image with a licence adds columns, but other rows count as unchanged."""
-    after = release_of_one_image()
-    add_image(after, "3", attribution=ccd_world.FOUND)
-    found = compare_builds(release_of_one_image(), after, tmp_path)
-    assert found.rows == RowCounts(same=1, added=1)
-    assert "columns" in [one.field for one in found.metadata]
-
-
-def test_changed_terms_of_a_source_are_reported_by_its_name(tmp_path: Path) -> None:
-    def of(citation: str) -> Composer:
-        composer = Composer()
-        origin = source("CUHK-PEDES", Granularity.COARSE, citation=citation)
-        shown = composer.image(origin, "9", "9.jpg", sampled=False)
-        composer.caption(shown, origin, "A man in red.", 0)
-        return composer
-
-    found = compare_builds(of("Li, 2017"), of("Li et al., 2017"), tmp_path)
-    assert found.rows == RowCounts(restated=1)
-    details = {one.field: (one.before, one.after) for one in found.metadata}
-    assert details["sources.CUHK-PEDES.citation"] == ("Li, 2017", "Li et al., 2017")
-
-
-def test_a_changed_plan_of_a_contrast_is_a_changed_row(tmp_path: Path) -> None:
-    def planned(plan: str) -> Composer:
-        made = ccd_world.benchmark(groups=1, size=0)
-        anchor = made.groups[0].anchor
-        contrast = Contrast(
-            anchor_id=anchor,
-            difference=DifferenceType.ENTITY_TYPE,
-            detail="a red bus",
-            plan=plan,
-            method="search",
-        )
-        image = ccd_world.contrast(made.world, anchor, 0, 0, contrast=contrast)
-        ccd_world.refine(made.world, image, ccd_world.OPENVERSE, "a bus")
-        return made.world
-
-    found = compare_builds(planned("a blue bus"), planned("a green bus"), tmp_path)
-    (row,) = [one for one in found.examples if one.kind == "changed"]
-    plan = FieldChange(field="contrast.plan", before="a blue bus", after="a green bus")
-    assert plan in row.fields
-
-
-def test_releases_of_different_tiers_are_compared(tmp_path: Path) -> None:
-    world = recos_world.benchmark().world
-    low = built(world, tmp_path / "low", "0.1.0", "v0")
-    high = built(world, tmp_path / "high", "1.1.0", "v1")
-    found = compare_releases(low, high)
-    assert (found.before.tier, found.after.tier) == ("v0", "v1")
-    assert (found.rows.added, found.rows.removed) == (8, 0)
-    assert FieldChange(field="tier", before="v0", after="v1") in found.metadata
-
-
-def test_examples_are_limited_but_on_row_receives_every_row(tmp_path: Path) -> None:
-    after = release_of_one_image()
-    for number in range(20, 30):
-        add_image(after, str(number))
-    details: list[RowDifference] = []
-    found = compare_builds(
-        release_of_one_image(), after, tmp_path, examples=3, on_row=details.append
-    )
-    assert found.rows == RowCounts(same=1, added=10)
-    assert required_bump(found) is Bump.MINOR
-    assert [one.source_file_path for one in found.examples] == [
-        "dir/20.jpg",
-        "dir/21.jpg",
-        "dir/22.jpg",
-    ]
-    assert len(details) == 20  # ten in each direction
-
-
-def test_damaged_releases_are_not_compared(tmp_path: Path) -> None:
-    whole = built(release_of_one_image(), tmp_path)
-    for name in ("manifest.json", "data/test-00000-of-00001.parquet"):
-        torn = Path(shutil.copytree(whole, tmp_path / "torn" / name))
-        (torn / name).write_bytes((torn / name).read_bytes()[:-9])
-        with pytest.raises(IntegrityError, match=name.rpartition("/")[2]):
-            compare_releases(whole, torn)
-    with pytest.raises(UsageError, match="there is no release"):
-        compare_releases(whole, tmp_path)
-
-
-def test_value_changes_are_reported_by_their_smallest_named_part() -> None:
-    cases: list[tuple[Any, Any, list[tuple[str, Any, Any]]]] = [
-        ({"a": 1}, {"a": 1}, []),
-        ({"a": {"b": 1}}, {"a": {"b": 2}}, [("a.b", 1, 2)]),
-        ([{"name": "x", "n": 1}], [{"name": "x", "n": 2}], [("x.n", 1, 2)]),
-        ([["x", 1], ["y", 2]], [["y", 2], ["x", 3]], [("x", 1, 3)]),
-        ([{"name": "x"}], [], [("x", {"name": "x"}, None)]),
-        ([{"name": "x"}] * 2, [{"name": "x"}], [("", [{"name": "x"}] * 2, [{"name": "x"}])]),
-        ([], [{"name": "x"}], [("x", None, {"name": "x"})]),
-        ({"a": None}, {}, []),
-    ]
-    for before, after, changes in cases:
-        found = [(one.field, one.before, one.after) for one in value_changes("", before, after)]
-        assert found == changes, (before, after, changes)
+def test_damaged_releases_are_not_compared(sound: Path, copy: Path) -> None:
+    with pytest.raises(UsageError, match="there is no release in"):
+        compare_releases(sound, sound.parent)
+    (shard,) = (copy / "data").glob("*.parquet")
+    shard.write_bytes(shard.read_bytes()[:-9])
+    with pytest.raises(IntegrityError, match="expected"):
+        compare_releases(sound, copy)

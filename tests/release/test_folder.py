@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from loupe.release.files import locked_folder, remove_abandoned, workspace_for
+from loupe.release.format.files import locked_folder, remove_abandoned, workspace_for
 from loupe.schemas.errors import UsageError
 
 

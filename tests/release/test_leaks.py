@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from loupe.release.leaks import find_leaks
+from loupe.release.card.leaks import find_leaks
 from loupe.retrieval.similarity.distances import ComparedImage
 from loupe.schemas.similarity import Comparison, LeakCertificate, LeakLimits
 

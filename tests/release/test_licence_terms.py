@@ -7,14 +7,13 @@ from typing import Any
 import pytest
 
 from loupe.release.build import build_release
+from loupe.release.card.terms import LicensedItem, attribution_text, terms_of
 from loupe.release.contamination import Checks
-from loupe.release.rows import Credit
-from loupe.release.terms import LicensedItem, attribution_text, terms_of
 from loupe.release.verify import verify_release
 from loupe.schemas.errors import IntegrityError
 from loupe.schemas.licences import one_of
 from loupe.schemas.records import Attribution
-from loupe.schemas.release import Manifest
+from loupe.schemas.release import Credit, Manifest
 from tests.release import ccd_world
 from tests.release.test_street import reseal_listed
 from tests.release.test_verify import edit_parquet

@@ -13,7 +13,8 @@ from typer.testing import CliRunner, Result
 
 from loupe.flows.cli.main import app
 from loupe.release.lineage import AGENTS, ENTITIES
-from loupe.release.lineage.reading import open_lineage, summarize
+from loupe.release.lineage.reading import open_lineage
+from loupe.release.lineage.summaries import summarize
 from loupe.schemas.errors import IntegrityError, UsageError
 from tests.release.lineage_worlds import KINDS
 from tests.release.worlds import store_world

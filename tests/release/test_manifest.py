@@ -8,8 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from loupe.release.files import ReleasedFile
-from loupe.release.manifest import (
+from loupe.release.format.manifest import (
     MANIFEST,
     FileEntry,
     Listing,
@@ -20,7 +19,7 @@ from loupe.release.manifest import (
 )
 from loupe.schemas.base import canonical_json
 from loupe.schemas.errors import IntegrityError
-from loupe.schemas.release import Manifest
+from loupe.schemas.release import Manifest, ReleasedFile
 
 FILE = ReleasedFile("images/1.jpg", "ab" * 32, 20_000, "cd" * 16)
 DOCUMENT = ReleasedFile("README.md", "0" * 64, 0)

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loupe.release.manifest import read_files
-from loupe.release.notices import MarkedRelease, affected_rows, mark_release, record_notices
-from loupe.release.notices_files import (
+from loupe.release.format.manifest import read_files
+from loupe.release.withdrawn.files import (
     WITHDRAWN,
+    affected_rows,
     followed,
     merged,
     notice_text,
@@ -18,6 +18,7 @@ from loupe.release.notices_files import (
     read_notices,
     superseding,
 )
+from loupe.release.withdrawn.notices import MarkedRelease, mark_release, record_notices
 from loupe.schemas.errors import IntegrityError, UsageError
 from loupe.schemas.withdrawal import NoticeList, WithdrawalNotice, WithdrawnRow
 from tests.flows.homes import bytes_of

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from loupe.db.entities import AgentRef, NewDecision, new_entity, register_agents
 from loupe.db.store import Store
 from loupe.release.build import build_release
+from loupe.release.card.leaks import find_leaks
+from loupe.release.card.model_use import model_uses
 from loupe.release.contamination import Checks
-from loupe.release.leaks import find_leaks
-from loupe.release.model_use import model_uses
-from loupe.release.publishable import (
+from loupe.release.format.publishable import (
     HIDDEN,
     published_model,
     published_name,

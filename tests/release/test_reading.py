@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from loupe.release.build import build_release
-from loupe.release.row_files import ReadRelease, _views, chosen_split, read_release
+from loupe.release.format.row_files import ReadRelease, _views, chosen_split, read_release
 from loupe.schemas.errors import IntegrityError, UsageError
 from loupe.schemas.release import Manifest
 from tests.release.worlds import SOURCES, Composer, World, small_world, store_world

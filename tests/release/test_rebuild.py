@@ -16,7 +16,7 @@ from loupe.db.releases import StoredRelease, find_release
 from loupe.db.tables import Decision, Release, ReleaseItem, Withdrawal
 from loupe.release.build import BuiltRelease, build_release
 from loupe.release.contamination import Checks
-from loupe.release.manifest import manifest_text, named, read_files
+from loupe.release.format.manifest import manifest_text, named, read_files
 from loupe.release.rebuild import rebuild_inputs, rebuild_release
 from loupe.release.verify import verify_release
 from loupe.schemas.errors import IntegrityError, UsageError

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from loupe.release.rows import RowFaults, number_in
+from loupe.release.format.rows import RowFaults, number_in
 
 Row = dict[str, Any]
 SHARD = "data/test-00000-of-00001.parquet"

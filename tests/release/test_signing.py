@@ -16,8 +16,8 @@ from loupe.flows.cli.release import app
 from loupe.flows.engine.releasing import release_signer, sign_release
 from loupe.models.profiles.settings import load_settings
 from loupe.release.build import build_release
-from loupe.release.manifest import read_manifest
-from loupe.release.signing import (
+from loupe.release.format.manifest import read_manifest
+from loupe.release.format.signing import (
     SIGNATURE,
     Signature,
     Signer,

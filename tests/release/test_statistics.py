@@ -5,9 +5,9 @@ from contextlib import closing
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from loupe.release.rows import natural_key
-from loupe.release.scratch import SHOWN, Scratch
-from loupe.release.statistics import distribution, words_of
+from loupe.release.card.statistics import distribution, words_of
+from loupe.release.format.rows import natural_key
+from loupe.release.format.scratch import SHOWN, Scratch
 from loupe.schemas.release import RepeatStatistics
 
 BUSY_MACHINE = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])

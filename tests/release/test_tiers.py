@@ -12,7 +12,7 @@ from loupe.db.entities import NewDecision
 from loupe.db.work import register_plan
 from loupe.flows.ccd.choice_test import released_samples
 from loupe.release.build import BuiltRelease, build_release
-from loupe.release.row_files import read_release
+from loupe.release.format.row_files import read_release
 from loupe.release.verify import verify_release
 from loupe.schemas.errors import IntegrityError, UsageError
 from loupe.schemas.taxonomy import TIERS, RetrievalTask, Tier, version_in

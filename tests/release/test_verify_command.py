@@ -8,8 +8,8 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from loupe.flows.cli.release import app
-from loupe.release.manifest import read_files, read_manifest
-from loupe.release.notices_files import notice_text
+from loupe.release.format.manifest import read_files, read_manifest
+from loupe.release.withdrawn.files import notice_text
 from loupe.schemas.withdrawal import NoticeList, WithdrawalNotice
 from tests.release.cases import check_on_copies
 from tests.release.forging import reseal

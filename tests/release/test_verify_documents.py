@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from loupe.release.documents import OF_MANIFEST, card_body
-from loupe.release.files import CROISSANT
-from loupe.release.manifest import read_manifest
+from loupe.release.card.documents import OF_MANIFEST, card_body
+from loupe.release.format.files import CROISSANT
+from loupe.release.format.manifest import read_manifest
 from loupe.release.report.page import write_page
 from loupe.release.verify import verify_release
 from loupe.schemas.errors import IntegrityError

@@ -11,9 +11,9 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from loupe.release.notices import mark_release
 from loupe.release.verify import rows as verify_rows
 from loupe.release.verify import verify_release
+from loupe.release.withdrawn.notices import mark_release
 from tests.release.notice_samples import SHARD, notice_of
 from tests.release.worlds import DATASET
 
@@ -122,11 +122,11 @@ def test_a_release_in_an_unlistable_folder_is_still_verified(
 def test_read_errors_in_rows_with_a_valid_digest_are_reported(
     copy: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def failing(_: Path) -> Iterator[dict[str, object]]:
+    def failing(*_: object) -> Iterator[dict[str, object]]:
         raise OSError(5, "Input/output error")
         yield {}
 
-    monkeypatch.setattr(verify_rows, "read_parquet_batches", failing)
+    monkeypatch.setattr(verify_rows, "read_parquet_pages", failing)
     message = "data/test-00000-of-00001.parquet cannot be read (Input/output error)"
     assert details(copy) == [("rows_unreadable", message)]
 

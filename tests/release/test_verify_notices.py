@@ -9,18 +9,19 @@ from pathlib import Path
 
 import pytest
 
-from loupe.release.manifest import read_manifest
-from loupe.release.notices import (
+from loupe.release.format.manifest import read_manifest
+from loupe.release.verify import verify_release
+from loupe.release.withdrawn.files import (
+    WITHDRAWALS,
+    WITHDRAWN,
     affected_rows,
-    known_of,
-    mark_release,
-    notice_source,
-    notices_of_home,
+    notice_text,
     prior_withdrawals,
+    read_mark,
+    read_notices,
     withdrawn_sentence,
 )
-from loupe.release.notices_files import WITHDRAWALS, WITHDRAWN, notice_text, read_mark, read_notices
-from loupe.release.verify import verify_release
+from loupe.release.withdrawn.notices import known_of, mark_release, notice_source, notices_of_home
 from loupe.schemas.errors import IntegrityError, UsageError
 from loupe.schemas.release import Manifest
 from loupe.schemas.withdrawal import NoticeList, WithdrawalNotice, WithdrawnRow

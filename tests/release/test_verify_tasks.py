@@ -11,13 +11,10 @@ import pytest
 from loupe.db.entities import NewDecision
 from loupe.db.work import register_plan
 from loupe.release.build import build_release
-from loupe.release.manifest import read_manifest
 from loupe.release.verify import verify_release
-from loupe.schemas.errors import UsageError
 from loupe.schemas.taxonomy import TIERS, Tier
 from tests.release.cases import check_on_copies
 from tests.release.recos_world import RECOS, benchmark, first_captions
-from tests.release.test_commands import loupe_release
 from tests.release.test_verify import PARQUET, edit_manifest, edit_parquet, reseal_listed
 from tests.release.worlds import PERSON, decide, store_world
 
@@ -76,29 +73,8 @@ def edit_both(folder: Path, tier: Tier, changes: Row) -> None:
     reseal_listed(folder)
 
 
-def describe(row: Row, texts: list[str]) -> None:
-    row.update(
-        captions=texts,
-        caption_entity_ids=["0" * 32] * len(texts),
-        caption_authors=["somebody"] * len(texts),
-        caption_origins=["source"] * len(texts),
-        caption_reviewed=[False] * len(texts),
-    )
-
-
-def edit_captions(folder: Path, tier: Tier, texts: list[str]) -> None:
-    edit_first(folder, tier, lambda row: row.update(captions=texts))
-    edit_first(folder, tier, lambda row: describe(row, texts), PARQUET)
-    reseal_listed(folder)
-
-
 def state_tier(folder: Path, tier: str) -> None:
     edit_manifest(folder, lambda values: values.update(tier=tier))
-    reseal_listed(folder)
-
-
-def state_tasks(folder: Path, change: Callable[[list[Row]], object]) -> None:
-    edit_manifest(folder, lambda values: change(values["statistics"]["tasks"]))
     reseal_listed(folder)
 
 
@@ -115,30 +91,20 @@ FAULTS = [
     Fault("captions of a v0 row removed from JSON",
           lambda f: edit_first(f, "v0", lambda row: row.update(captions=[])),
           "rows_differ", f"{JSON}: row 1 says captions []"),
-    Fault("captions of a v1 row removed throughout", lambda f: edit_captions(f, "v1", []),
-          "captions_missing", "row 3 has no captions"),
-    Fault("a candidate described", lambda f: edit_captions(f, "v2", ["Told."]),
-          "captions_unexpected", "images of tier v2 are candidates without any"),
     Fault("task changed in JSON",
           lambda f: edit_first(f, "v0", lambda row: row.update(task="scene")),
           "rows_differ", f"{JSON}: row 1 says task 'scene'; Parquet says 'color'"),
-    Fault("task changed throughout", lambda f: edit_both(f, "v0", {"task": "scene"}),
-          "totals_differ", "manifest.json says statistics.tasks.scene None; the rows make it "),
     Fault("task no name", lambda f: edit_both(f, "v0", {"task": "a/b"}),
           "task_wrong", f"{PARQUET}: row 1 is for the task 'a/b'; expected up to 60 letters"),
     Fault("tier changed in Parquet",
           lambda f: edit_first(f, "v0", lambda row: row.update(tier="v1"), PARQUET),
           "rows_differ", f"{JSON}: row 1 says tier 'v0'; Parquet says 'v1'"),
-    Fault("tier changed throughout", lambda f: edit_both(f, "v1", {"tier": "v0"}),
-          "totals_differ", "manifest.json says statistics.tasks.color."),
     Fault("tier lost throughout", lambda f: edit_both(f, "v1", {"tier": None}),
           "tier_wrong", "is of the tier None, which the release does not include"),
     Fault("tier of the release lowered", lambda f: state_tier(f, "v1"),
           "tier_wrong", "is of the tier 'v2', which the release does not include"),
     Fault("tier missing in JSON", lambda f: edit_first(f, "v0", lambda row: row.pop("tier")),
           "rows_differ", f"{JSON}: row 1 says tier None; Parquet says 'v0'"),
-    Fault("a task left out of the manifest", lambda f: state_tasks(f, lambda tasks: tasks.pop()),
-          "totals_differ", "manifest.json says statistics.tasks.code reasoning None; the rows "),
 ]  # fmt: skip
 
 
@@ -151,48 +117,3 @@ def test_every_fault_is_reported(sound: dict[str, Path], tmp_path: Path) -> None
         ), [problem.message for problem in problems]
 
     check_on_copies(sound["v2"], tmp_path, FAULTS, check)
-
-
-def test_valid_releases_have_no_problems_and_contain_each_other(sound: dict[str, Path]) -> None:
-    for lower in ("v0", "v1", "v2"):
-        assert verify_release(sound["v2"], contains=sound[lower]).problems == []
-
-
-def test_items_that_are_not_contained_are_reported(sound: dict[str, Path]) -> None:
-    problems = verify_release(sound["later"], contains=sound["v0"]).problems
-    assert {problem.fault for problem in problems} == {"not_contained"}
-    named = [problem.message for problem in problems]
-    assert len(named) == 1 + 2 + 1  # an image with its two captions, and one more caption
-    assert named[0].startswith("image ")
-    assert named[0].endswith("of recos 0.1.0 (its images/1.jpg) is not in this release")
-    assert "the caption 'A color scene, v0 1, told 0.'" in named[-1]
-
-
-def test_changed_captions_are_not_contained(sound: dict[str, Path], copy: Path) -> None:
-    edit_both(copy, "v0", {"captions": ["Put in its place.", "A color scene, v0 0, told 1."]})
-    found = verify_release(copy, contains=sound["v1"]).problems
-    (problem,) = (one for one in found if one.fault != "lineage_differs")
-    assert len(found) == 2
-    assert "the caption 'A color scene, v0 0, told 0.' of recos 1.1.0" in problem.message
-
-
-def test_a_false_id_of_a_contained_release_is_reported(sound: dict[str, Path], copy: Path) -> None:
-    edit_manifest(copy, lambda values: values["contains"][0].update(id="f" * 64))
-    reseal_listed(copy)
-    (problem,) = verify_release(copy, contains=sound["v0"]).problems
-    right = read_manifest(sound["v0"]).id
-    assert problem.message.endswith(f"contained as version 0.1.0; that version is {right}")
-
-
-def test_the_command_fails_if_a_release_is_not_contained(sound: dict[str, Path]) -> None:
-    missing = loupe_release("verify", sound["later"], "--contains", sound["v0"])
-    assert missing.exit_code == 1
-    assert missing.stdout.count("is not in this release") == 4
-    held = loupe_release("verify", sound["v1"], "--contains", sound["v0"])
-    assert held.exit_code == 0
-    assert "is complete and unchanged, and contains all of" in held.stdout
-
-
-def test_containment_needs_a_release(sound: dict[str, Path], tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="there is no release in"):
-        verify_release(sound["v1"], contains=tmp_path)

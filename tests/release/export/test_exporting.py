@@ -10,7 +10,7 @@ import pytest
 
 from loupe.release.export import export_release
 from loupe.release.export.formats import FORMATS, format_called
-from loupe.release.manifest import read_manifest
+from loupe.release.format.manifest import read_manifest
 from loupe.release.verify import verify_release
 from loupe.schemas.errors import IntegrityError, UsageError
 from tests.release.export.conftest import Releases

@@ -13,12 +13,11 @@ import pytest
 
 from loupe.release.export import export_release
 from loupe.release.export.formats import FORMATS
-from loupe.release.files import ReleasedFile
-from loupe.release.manifest import MANIFEST, manifest_text, named, read_files, read_manifest
+from loupe.release.format.manifest import MANIFEST, manifest_text, named, read_files, read_manifest
+from loupe.release.format.rows import RowFaults
 from loupe.release.report.writing import write_report
-from loupe.release.rows import RowFaults
 from loupe.schemas.errors import IntegrityError, UsageError
-from loupe.schemas.release import Manifest
+from loupe.schemas.release import Manifest, ReleasedFile
 from tests.release.cases import check_each
 from tests.release.export.conftest import Releases
 from tests.release.export.kinds import content_of, truth, without_image

@@ -8,7 +8,7 @@ from typer.testing import CliRunner, Result
 
 from loupe.flows.cli.release import app
 from loupe.release.build import build_release
-from loupe.release.notices import mark_release
+from loupe.release.withdrawn.notices import mark_release
 from loupe.schemas.errors import UsageError
 from tests.release.notice_samples import notice_of
 from tests.release.worlds import DATASET, World

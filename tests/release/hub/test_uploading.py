@@ -11,8 +11,8 @@ import pytest
 from huggingface_hub import HfApi, snapshot_download
 
 from loupe.release.build import BuiltRelease, build_release
+from loupe.release.format.manifest import read_manifest
 from loupe.release.hub import Uploaded, planned_upload, upload_release
-from loupe.release.manifest import read_manifest
 from loupe.release.verify import verify_release
 from loupe.schemas.errors import ConfigurationError, IntegrityError, ServiceError, UsageError
 from tests.release.hub.loopback_hub import TOKEN, LoopbackHub, Repository, running_hub

@@ -3,7 +3,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loupe.release.markup import share_text
+from loupe.release.card.markup import share_text
 from loupe.release.report.charts import HEIGHT, WIDTH, histogram, rounded_up
 
 COUNTS = st.lists(st.integers(0, 10**6), min_size=1, max_size=40)

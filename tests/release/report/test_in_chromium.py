@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from loupe.release.facts import texts_sentence, whole_sentence
+from loupe.release.card.facts import texts_sentence, whole_sentence
 from loupe.release.report.writing import write_report
 from tests.release import ccd_world
 from tests.release.export.kinds import released

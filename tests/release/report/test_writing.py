@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from loupe.release.lineage.reading import open_lineage
-from loupe.release.notices_files import notice_text
 from loupe.release.report.scripts import in_order, search_words
 from loupe.release.report.writing import DETAIL_ROWS, write_report
+from loupe.release.withdrawn.files import notice_text
 from loupe.schemas.errors import IntegrityError, UsageError
 from loupe.schemas.withdrawal import NoticeList, WithdrawalNotice, WithdrawnRow
 from tests.release.export.kinds import KINDS, content_of, released

@@ -10,6 +10,7 @@ from math import isfinite
 from typing import Any, Literal, NamedTuple, get_args
 
 from loupe.schemas.base import Box, Split
+from loupe.schemas.release import Manifest
 from loupe.schemas.taxonomy import DifferenceType, RetrievalTask, Tier
 
 SPLITS: tuple[Split, ...] = ("train", "val", "test")
@@ -99,7 +100,7 @@ def _column(name: str, values: Mapping[str, Any]) -> Column:
     return Column(name, **{**values, "parts": parts})
 
 
-_DECLARED = tomllib.loads(files("loupe.release").joinpath("columns.toml").read_text("utf-8"))
+_DECLARED = tomllib.loads(files("loupe.release.format").joinpath("columns.toml").read_text("utf-8"))
 COLUMNS: tuple[Column, ...] = tuple(_column(*one) for one in _DECLARED.items())
 """All possible columns of a release, in order."""
 BESIDE_IMAGES = [column.name for column in COLUMNS if column.name != "image"]
@@ -109,6 +110,13 @@ BESIDE_IMAGES = [column.name for column in COLUMNS if column.name != "image"]
 def columns_of(form: RowForm) -> tuple[Column, ...]:
     """The columns of rows of a form."""
     return tuple(one for one in COLUMNS if one.form is None or getattr(form, one.form))
+
+
+def form_of(manifest: Manifest) -> RowForm:
+    """The form of a release, which determines the columns of its rows."""
+    counted = manifest.statistics
+    contrasts = counted.contrasts is not None
+    return RowForm(bool(counted.tasks), contrasts, bool(counted.licences) or contrasts)
 
 
 def translated(row: Mapping[str, Any]) -> dict[str, list[str | None]]:
@@ -125,6 +133,16 @@ def text_entity_ids(row: Mapping[str, Any]) -> tuple[str, ...]:
     names = ("caption_entity_ids", "coarse_caption_entity_ids")
     translations = (one["entity_id"] for one in row.get("translations") or ())
     return (*(text for name in names for text in row.get(name) or ()), *translations)
+
+
+def entity_ids_in(row: Mapping[str, Any]) -> list[str]:
+    """The entities that a row names: its image, texts, and where the image was cut from."""
+    ids = [row["image_entity_id"], *text_entity_ids(row)]
+    if contrast := row.get("contrast"):
+        ids.append(contrast["anchor_entity_id"])
+    if crop := row["crop"]:
+        ids += [crop["tracklet_entity_id"], crop["video_entity_id"]]
+    return ids
 
 
 def published_row(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -254,18 +272,6 @@ class ReleasedTerms(NamedTuple):
 
 
 NO_TERMS = ReleasedTerms("", None, None, own=False)
-
-
-class Credit(NamedTuple):
-    """An image and its terms, which are its `own` or those of its source."""
-
-    licence: str
-    number: int
-    file_path: str
-    creator: str | None
-    source_url: str | None
-    source: str
-    own: bool
 
 
 _SAME = (

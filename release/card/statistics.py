@@ -13,15 +13,17 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from loupe.release.rows import Credit, ReleaseRow, RowForm
-from loupe.release.scratch import Scratch
-from loupe.release.terms import DerivedTerms, LicensedItem, held_by_sources, licence_statistics
+from loupe.release.card.terms import DerivedTerms, LicensedItem, held_by_sources, licence_statistics
+from loupe.release.format.rows import ReleaseRow, RowForm
+from loupe.release.format.scratch import Scratch
 from loupe.retrieval.similarity.distances import ComparedImage
 from loupe.schemas.base import Split
 from loupe.schemas.records import Granularity
 from loupe.schemas.release import (
+    HISTOGRAM_STEP,
     UNSTATED,
     ContrastStatistics,
+    Credit,
     DescriptionStatistics,
     DifferenceStatistics,
     Distribution,
@@ -140,7 +142,6 @@ def _total(counts: Iterable[Counter[str]]) -> Counter[str]:
     return total
 
 
-HISTOGRAM_STEP = 10
 _DESCRIBED = {"edited_draft": "edited", "confirmed_draft": "drafted"} | {
     origin: origin for origin in ("written", "edited", "drafted")
 }

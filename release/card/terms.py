@@ -5,8 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations, groupby
 from typing import NamedTuple
 
-from loupe.release.markup import as_link, as_text
-from loupe.release.rows import Credit
+from loupe.release.card.markup import as_link, as_text
 from loupe.schemas.errors import IntegrityError
 from loupe.schemas.licences import (
     CONDITIONS,
@@ -18,6 +17,7 @@ from loupe.schemas.licences import (
     permits_release,
 )
 from loupe.schemas.release import (
+    Credit,
     LicenceStatistics,
     LicenceTerms,
     ReleasedSource,

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from loupe.release.rows import RowForm
 from loupe.schemas.licences import Condition, condition_names, licence_of
 from loupe.schemas.release import (
     AgreementStatistics,
@@ -47,13 +46,6 @@ def languages(manifest: Manifest) -> list[str]:
     contrasts = manifest.statistics.contrasts
     translated = [language for language, _ in contrasts.translations] if contrasts else []
     return ["en", *sorted(set(translated) - {"en"})]
-
-
-def form_of(manifest: Manifest) -> RowForm:
-    """The form of a release, which determines the columns of its rows."""
-    counted = manifest.statistics
-    contrasts = counted.contrasts is not None
-    return RowForm(bool(counted.tasks), contrasts, bool(counted.licences) or contrasts)
 
 
 def is_of_persons(manifest: Manifest) -> bool:

@@ -3,14 +3,23 @@
 import json
 import os
 from collections.abc import Iterable, Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from loupe.release.files import read_plain
+from loupe.release.format.files import read_plain, write_file
 from loupe.schemas.base import Version, canonical_json
 from loupe.schemas.errors import IntegrityError
+from loupe.schemas.release import PriorWithdrawal, ReleasedFile
 from loupe.schemas.validation import fault_of
-from loupe.schemas.withdrawal import NoticeList, WithdrawalNotice, version_numbers
+from loupe.schemas.withdrawal import (
+    Ground,
+    NoticeList,
+    WithdrawalNotice,
+    WithdrawnRow,
+    version_numbers,
+)
+from loupe.schemas.wording import first_of, many
 
 WITHDRAWN = "WITHDRAWN.json"
 """The withdrawals from the release in whose folder it is."""
@@ -131,3 +140,85 @@ def _notice_lines(notice: dict[str, Any]) -> str:
 
 def _order(notice: WithdrawalNotice) -> tuple[str, tuple[int, ...], str]:
     return notice.dataset, version_numbers(notice.version), notice.withdrawal
+
+
+_SHOWN = 5
+
+
+_GROUNDS: dict[Ground, str] = {
+    "privacy": "privacy",
+    "copyright": "copyright",
+    "law": "a legal order",
+    "consent": "consent withdrawn",
+    "quality": "quality",
+    "other": "other grounds",
+}
+
+
+def affected_rows(notices: Iterable[WithdrawalNotice]) -> tuple[WithdrawnRow, ...]:
+    """The rows named in the notices, once each, by number: whole, or with all withdrawn texts."""
+    rows: dict[int, WithdrawnRow] = {}
+    for row in (row for notice in notices for row in notice.rows):
+        known = rows.get(row.number)
+        if known is None or (known.texts and row.is_whole):
+            rows[row.number] = row
+        elif known.texts:
+            texts = tuple(dict.fromkeys((*known.texts, *row.texts)))
+            rows[row.number] = known.model_copy(update={"texts": texts})
+    return tuple(rows[number] for number in sorted(rows))
+
+
+def withdrawn_sentence(notices: Sequence[WithdrawalNotice], images: int) -> str:
+    """The effect of the notices on a release with `images` rows, as a sentence."""
+    rows = affected_rows(notices)
+    whole = sum(row.is_whole for row in rows)
+    in_part = len(rows) - whole
+    is_all = bool(whole) and whole == images
+    of_its = f"of its {images:,} rows"
+    parts = [f"{'all' if is_all else f'{whole:,}'} {of_its}"] if whole else []
+    if in_part:
+        some = many(in_part, "other row") if whole else f"{in_part:,} {of_its}"
+        parts.append(f"texts of {some}")
+    grounds = ", ".join(dict.fromkeys(_GROUNDS[notice.ground] for notice in notices))
+    newer = superseding(notices)
+    instead = f"use {newer} instead" if newer else "no version replaces it"
+    what = " and ".join(parts) or "rows that are no longer known"
+    named = f" ({first_of([row.file_path for row in rows], _SHOWN)})" if rows else ""
+    return (
+        f"{notices[0].dataset} {notices[0].version} is withdrawn{'' if is_all else ' in part'} "
+        f"({grounds}); must no longer be used: {what}{named}; {instead}"
+    )
+
+
+def write_withdrawals(folder: Path, notices: Sequence[WithdrawalNotice]) -> list[ReleasedFile]:
+    """Write `withdrawals.json` into the folder of a release, unless there are no notices.
+
+    Returns:
+        The written file, to be listed in the manifest.
+    """
+    if not notices:
+        return []
+    text = notice_text(NoticeList(notices=merged((), notices)))
+    return [write_file(folder, WITHDRAWALS, text)]
+
+
+def prior_withdrawals(notices: Iterable[WithdrawalNotice]) -> tuple[PriorWithdrawal, ...]:
+    """Withdrawals by version, oldest first; a row named by several withdrawals counts once."""
+    details = []
+
+    def order(notice: WithdrawalNotice) -> tuple[tuple[int, ...], str]:
+        return version_numbers(notice.version), notice.release
+
+    for (_, release_id), of_one in groupby(sorted(notices, key=order), key=order):
+        notes = list(of_one)
+        rows = affected_rows(notes)
+        whole = sum(row.is_whole for row in rows)
+        details.append(
+            PriorWithdrawal(
+                version=notes[0].version,
+                id=release_id,
+                rows=whole,
+                rows_in_part=len(rows) - whole,
+            )
+        )
+    return tuple(details)

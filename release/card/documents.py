@@ -13,16 +13,14 @@ from typing import Any, Final
 import yaml
 from jinja2 import Environment, PackageLoader, StrictUndefined, TemplateError
 
-from loupe.release.contamination import distance_in_words, leak_rule
-from loupe.release.croissant import croissant_text
-from loupe.release.facts import (
+from loupe.release.card.croissant import croissant_text
+from loupe.release.card.facts import (
     apart_sentences,
     bibtex,
     citation,
     cited_sources,
     collection_sentence,
     conditions_in_words,
-    form_of,
     is_of_persons,
     languages,
     review_shares,
@@ -30,12 +28,10 @@ from loupe.release.facts import (
     texts_sentence,
     whole_sentence,
 )
-from loupe.release.files import ATTRIBUTION, CARD, CITATION, CROISSANT, FIGURE, LEAKS, write_file
-from loupe.release.findings import ADVICE
-from loupe.release.leaks import certificate_text
-from loupe.release.markup import as_link, as_text, share_text
-from loupe.release.model_use import PURPOSES, settings_in_words
-from loupe.release.published import (
+from loupe.release.card.leaks import certificate_text
+from loupe.release.card.markup import as_link, as_text, share_text
+from loupe.release.card.model_use import PURPOSES, settings_in_words
+from loupe.release.card.published import (
     CCD_TABLE,
     COMPARED,
     RECOS,
@@ -43,16 +39,26 @@ from loupe.release.published import (
     UFINE6926,
     published_beside,
 )
+from loupe.release.card.terms import attribution_text
+from loupe.release.contamination import distance_in_words, leak_rule
+from loupe.release.format.files import (
+    ATTRIBUTION,
+    CARD,
+    CITATION,
+    CROISSANT,
+    FIGURE,
+    LEAKS,
+    write_file,
+)
+from loupe.release.format.findings import ADVICE
+from loupe.release.format.rows import Column, columns_of, form_of
+from loupe.release.format.scratch import Scratch
 from loupe.release.report.charts import histogram
-from loupe.release.rows import Column, columns_of
-from loupe.release.scratch import Scratch
-from loupe.release.statistics import HISTOGRAM_STEP
-from loupe.release.terms import attribution_text
 from loupe.schemas.errors import IntegrityError
 from loupe.schemas.licences import licence_of
 from loupe.schemas.pages import keep_compiled
 from loupe.schemas.quality import wilson_interval
-from loupe.schemas.release import Manifest, ReleaseAbout, TaskStatistics
+from loupe.schemas.release import HISTOGRAM_STEP, Manifest, ReleaseAbout, TaskStatistics
 from loupe.schemas.similarity import Contamination
 from loupe.schemas.taxonomy import TIERS, PrimaryType, in_order, tiers_within
 
@@ -229,7 +235,7 @@ def _hash_thresholds(held: tuple[Contamination, ...]) -> list[int]:
 def card_environment() -> Environment:
     """The environment of the templates, which compiles each of them once."""
     environment = Environment(
-        loader=PackageLoader("loupe.release"),
+        loader=PackageLoader("loupe.release.card"),
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,

@@ -5,10 +5,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from loupe.release.files import ReleasedFile
-from loupe.release.rows import Credit, RowKey
 from loupe.schemas.base import sha256_of
-from loupe.schemas.release import RepeatStatistics
+from loupe.schemas.release import Credit, ReleasedFile, RepeatStatistics
 
 _TABLES = """
     PRAGMA journal_mode=OFF;
@@ -111,9 +109,16 @@ class Scratch:
         self._database.executemany(insert, ((text,) for text in texts))
 
     def add_image(
-        self, key: RowKey, entity_id: str, name: str, anchor_id: str | None = None
+        self,
+        key: tuple[int, bytes, bytes, bytes],
+        entity_id: str,
+        name: str,
+        anchor_id: str | None = None,
     ) -> None:
-        """Add an image; `name` is used in messages, `anchor_id` is the entity of its anchor."""
+        """Add an image by its `RowKey`.
+
+        `name` is used in messages, `anchor_id` is the entity of its anchor.
+        """
         self._database.execute(
             "INSERT INTO image VALUES (?, ?, ?, ?, ?, ?, ?)", (*key, entity_id, name, anchor_id)
         )

@@ -16,10 +16,11 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO, NamedTuple, TypeVar
+from typing import BinaryIO, TypeVar
 
 from loupe.schemas.errors import DiskFullError, UsageError
 from loupe.schemas.processes import flush_to_disk, sqlite_temporary_folder
+from loupe.schemas.release import ReleasedFile
 
 CARD = "README.md"
 CITATION = "CITATION.cff"
@@ -33,18 +34,6 @@ OF_FILE_MANAGERS = (".DS_Store", "Thumbs.db", "desktop.ini")
 _BUFFER_BYTES = 1 << 20
 Progress = Callable[[int, int], None]
 """Called with the number of rows or files that are done, and their total."""
-
-
-class ReleasedFile(NamedTuple):
-    """A file of a release. `path` is relative to its folder, with forward slashes.
-
-    `entity_id` is the entity of an image; other files have none.
-    """
-
-    path: str
-    sha256: str
-    size_bytes: int
-    entity_id: str | None = None
 
 
 class DigestingFile:

@@ -17,18 +17,17 @@ from typing import Any, NamedTuple, Self, TypeVar
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from loupe.release.files import DigestingFile, ReleasedFile, content_fault
-from loupe.release.findings import ADVICE, Findings, TooManyProblemsError
-from loupe.release.manifest import (
+from loupe.release.format.files import DigestingFile, content_fault
+from loupe.release.format.findings import ADVICE, Findings, TooManyProblemsError
+from loupe.release.format.manifest import (
     MANIFEST,
     opened_json,
     read_manifest,
     require_release,
     verify_manifest,
 )
-from loupe.release.notices_files import erasure_of
-from loupe.release.parquet import TYPES, WRITING, bounded_batches, opened_parquet
-from loupe.release.rows import (
+from loupe.release.format.parquet import TYPES, WRITING, bounded_batches, opened_parquet
+from loupe.release.format.rows import (
     BESIDE_IMAGES,
     COLUMNS,
     PLAIN,
@@ -42,13 +41,14 @@ from loupe.release.rows import (
     published_row,
     translated,
 )
-from loupe.release.scratch import Scratch
+from loupe.release.format.scratch import Scratch
+from loupe.release.withdrawn.files import erasure_of
 from loupe.schemas.base import Split
 from loupe.schemas.errors import IntegrityError, UsageError
 from loupe.schemas.json_stream import stream_list
 from loupe.schemas.licences import permits_release
 from loupe.schemas.processes import ordered_map
-from loupe.schemas.release import Manifest
+from loupe.schemas.release import Manifest, ReleasedFile
 from loupe.schemas.taxonomy import DifferenceType
 
 T = TypeVar("T")
@@ -314,9 +314,21 @@ def read_parquet_rows(path: Path, columns: Sequence[str] | None = None) -> Itera
     Raises:
         ValueError: if it is not a Parquet file with these columns (on the first faulty rows).
     """
+    for page in read_parquet_pages(path, columns):
+        yield from page
+
+
+def read_parquet_pages(
+    path: Path, columns: Sequence[str] | None = None
+) -> Iterator[list[dict[str, Any]]]:
+    """The rows of a Parquet file, a few at a time; see `read_parquet_rows`.
+
+    Raises:
+        ValueError: if it is not a Parquet file with these columns (on the first faulty rows).
+    """
     with _opened(path) as file:
         for batch in bounded_batches(file, path, _READ_ROWS, columns=columns):
-            yield from batch.to_pylist()
+            yield batch.to_pylist()
 
 
 @contextmanager

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
-from loupe.release.files import read_plain, replace_file
-from loupe.release.findings import Findings
+from loupe.release.format.files import read_plain, replace_file
+from loupe.release.format.findings import Findings
 from loupe.schemas.base import HexSha256, Record
 from loupe.schemas.errors import ConfigurationError, UsageError
 from loupe.schemas.validation import fault_of

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import Any
 
-from loupe.release.publishable import published_name
+from loupe.release.format.publishable import published_name
 from loupe.retrieval.similarity.distances import (
     ComparedImage,
     NearMeasure,

@@ -14,9 +14,9 @@ from typing import Any, Final, NamedTuple
 
 from pydantic import Field, ValidationError, field_validator
 
-from loupe.release.files import DigestingFile, ReleasedFile, digest_of_file, is_plain
-from loupe.release.findings import Findings
-from loupe.release.scratch import Scratch
+from loupe.release.format.files import DigestingFile, digest_of_file, is_plain
+from loupe.release.format.findings import Findings
+from loupe.release.format.scratch import Scratch
 from loupe.schemas.base import (
     IF_KNOWN,
     EntityId,
@@ -28,7 +28,7 @@ from loupe.schemas.base import (
 )
 from loupe.schemas.errors import IntegrityError, UsageError
 from loupe.schemas.json_stream import JsonBreak, JsonCursor, stream_members
-from loupe.schemas.release import Manifest
+from loupe.schemas.release import Manifest, ReleasedFile
 from loupe.schemas.validation import fault_of
 
 MANIFEST = "manifest.json"

@@ -10,20 +10,18 @@ from collections.abc import Iterable, Iterator
 from importlib.resources import files
 from typing import Any, Final
 
-from loupe.release.facts import (
+from loupe.release.card.facts import (
     bibtex,
     citation,
     cited_sources,
-    form_of,
     keywords,
     languages,
     responsible_facts,
     stated_licences,
 )
-from loupe.release.files import ReleasedFile
-from loupe.release.rows import Column, columns_of
+from loupe.release.format.rows import Column, columns_of, form_of
 from loupe.schemas.licences import licence_of, spdx_page
-from loupe.schemas.release import Creator, Manifest, ReleaseAbout
+from loupe.schemas.release import Creator, Manifest, ReleaseAbout, ReleasedFile
 
 _ROWS: Final = "rows"
 _SPLITS: Final = "splits"
@@ -146,7 +144,7 @@ _CONFORMS_TO: Final = (
     "http://mlcommons.org/croissant/RAI/1.0",
 )
 CONTEXT: Final[dict[str, Any]] = json.loads(
-    files("loupe.release").joinpath("croissant_context.json").read_text("utf-8")
+    files("loupe.release.card").joinpath("croissant_context.json").read_text("utf-8")
 )
 """The context of the specification (1.1, appendix)."""
 

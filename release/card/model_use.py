@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, NamedTuple
 
-from loupe.release.publishable import (
+from loupe.release.format.publishable import (
     published_model,
     published_name,
     published_served,

@@ -46,7 +46,7 @@ class PublishedFigures(Record):
     citation: str = ""
 
 
-_DATA = tomllib.loads(files("loupe.release").joinpath("published.toml").read_text("utf-8"))
+_DATA = tomllib.loads(files("loupe.release.card").joinpath("published.toml").read_text("utf-8"))
 _FIGURES = {name: PublishedFigures(**one) for name, one in _DATA["figures"].items()}
 UFINE6926 = _FIGURES["ufine6926"]
 COMPARED = tuple(PublishedFigures(**one) for one in _DATA["compared"])

@@ -5,24 +5,22 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
-from loupe.release.files import (
+from loupe.release.format.files import (
     ATTRIBUTION,
     CARD,
     CITATION,
     CROISSANT,
     FIGURE,
     LEAKS,
-    ReleasedFile,
     is_plain,
     replace_file,
-    write_file,
 )
-from loupe.release.manifest import MANIFEST, read_files, read_manifest
-from loupe.release.notices_files import (
+from loupe.release.format.manifest import MANIFEST, read_files, read_manifest
+from loupe.release.format.row_files import ListedRelease, read_parquet_rows, shards_among
+from loupe.release.withdrawn.files import (
     NOTICES,
     WITHDRAWALS,
     WITHDRAWN,
@@ -30,67 +28,17 @@ from loupe.release.notices_files import (
     notice_text,
     read_mark,
     read_notices,
-    superseding,
 )
-from loupe.release.row_files import ListedRelease, read_parquet_rows, shards_among
 from loupe.schemas.errors import IntegrityError, UsageError
 from loupe.schemas.processes import flush_to_disk
-from loupe.schemas.release import Manifest, PriorWithdrawal
+from loupe.schemas.release import Manifest
 from loupe.schemas.withdrawal import (
-    Ground,
     NoticeList,
     WithdrawalNotice,
-    WithdrawnRow,
     version_numbers,
 )
-from loupe.schemas.wording import first_of, many
 
 # Messages to holders of a release about its withdrawn rows, as a sentence or row by row.
-
-_SHOWN = 5
-_GROUNDS: dict[Ground, str] = {
-    "privacy": "privacy",
-    "copyright": "copyright",
-    "law": "a legal order",
-    "consent": "consent withdrawn",
-    "quality": "quality",
-    "other": "other grounds",
-}
-
-
-def affected_rows(notices: Iterable[WithdrawalNotice]) -> tuple[WithdrawnRow, ...]:
-    """The rows named in the notices, once each, by number: whole, or with all withdrawn texts."""
-    rows: dict[int, WithdrawnRow] = {}
-    for row in (row for notice in notices for row in notice.rows):
-        known = rows.get(row.number)
-        if known is None or (known.texts and row.is_whole):
-            rows[row.number] = row
-        elif known.texts:
-            texts = tuple(dict.fromkeys((*known.texts, *row.texts)))
-            rows[row.number] = known.model_copy(update={"texts": texts})
-    return tuple(rows[number] for number in sorted(rows))
-
-
-def withdrawn_sentence(notices: Sequence[WithdrawalNotice], images: int) -> str:
-    """The effect of the notices on a release with `images` rows, as a sentence."""
-    rows = affected_rows(notices)
-    whole = sum(row.is_whole for row in rows)
-    in_part = len(rows) - whole
-    is_all = bool(whole) and whole == images
-    of_its = f"of its {images:,} rows"
-    parts = [f"{'all' if is_all else f'{whole:,}'} {of_its}"] if whole else []
-    if in_part:
-        some = many(in_part, "other row") if whole else f"{in_part:,} {of_its}"
-        parts.append(f"texts of {some}")
-    grounds = ", ".join(dict.fromkeys(_GROUNDS[notice.ground] for notice in notices))
-    newer = superseding(notices)
-    instead = f"use {newer} instead" if newer else "no version replaces it"
-    what = " and ".join(parts) or "rows that are no longer known"
-    named = f" ({first_of([row.file_path for row in rows], _SHOWN)})" if rows else ""
-    return (
-        f"{notices[0].dataset} {notices[0].version} is withdrawn{'' if is_all else ' in part'} "
-        f"({grounds}); must no longer be used: {what}{named}; {instead}"
-    )
 
 
 # The files of a release that contain withdrawn items, which must be erased on some grounds.
@@ -151,18 +99,6 @@ def _attribution_names(path: Path, file_paths: set[str]) -> bool:
 
 
 # The withdrawals from earlier releases of a dataset that a release states.
-
-
-def write_withdrawals(folder: Path, notices: Sequence[WithdrawalNotice]) -> list[ReleasedFile]:
-    """Write `withdrawals.json` into the folder of a release, unless there are no notices.
-
-    Returns:
-        The written file, to be listed in the manifest.
-    """
-    if not notices:
-        return []
-    text = notice_text(NoticeList(notices=merged((), notices)))
-    return [write_file(folder, WITHDRAWALS, text)]
 
 
 # Sources of notices: a later release, published files, or an installation.
@@ -230,7 +166,7 @@ def notice_source(path: Path) -> NoticeSource:
 
 
 def notices_of_home(home: Path) -> tuple[WithdrawalNotice, ...]:
-    """The notices that an installation has to publish (see `loupe.release.notices.record_notices`).
+    """The notices that an installation has to publish (see `record_notices`).
 
     Raises:
         IntegrityError: if a file of notices cannot be read.
@@ -385,25 +321,3 @@ def _locked(folder: Path) -> Iterator[None]:
 
 
 # Totals of the withdrawals from earlier releases, by version.
-
-
-def prior_withdrawals(notices: Iterable[WithdrawalNotice]) -> tuple[PriorWithdrawal, ...]:
-    """Withdrawals by version, oldest first; a row named by several withdrawals counts once."""
-    details = []
-
-    def order(notice: WithdrawalNotice) -> tuple[tuple[int, ...], str]:
-        return version_numbers(notice.version), notice.release
-
-    for (_, release_id), of_one in groupby(sorted(notices, key=order), key=order):
-        notes = list(of_one)
-        rows = affected_rows(notes)
-        whole = sum(row.is_whole for row in rows)
-        details.append(
-            PriorWithdrawal(
-                version=notes[0].version,
-                id=release_id,
-                rows=whole,
-                rows_in_part=len(rows) - whole,
-            )
-        )
-    return tuple(details)

@@ -1,0 +1,1 @@
+"""What a release says about itself: documents, licences, statistics, leaks."""
