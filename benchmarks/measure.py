@@ -17,6 +17,7 @@ import threading
 import tokenize
 from collections import Counter
 from collections.abc import Iterator
+from graphlib import TopologicalSorter
 from inspect import CO_OPTIMIZED
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -36,6 +37,7 @@ ODD_WORDS = re.compile(
 _CODE_TOKENS = {tokenize.NAME, tokenize.OP, tokenize.NUMBER, tokenize.STRING}
 _ONE_CAPTION = """
 dataset = "one-caption"
+gate = "auto"
 identities_per_source = 1
 [[sources]]
 name = "one"
@@ -147,18 +149,22 @@ def longest_import_chains(folders: list[str]) -> dict[str, int]:
 
 def longest_chain(graph: grimp.ImportGraph, modules: set[str]) -> int:
     """Number of modules in the longest chain of imports between `modules`."""
-    imported = {
-        module: graph.find_modules_directly_imported_by(module) & modules for module in modules
-    }
     length: dict[str, int] = {}
+    for module in in_order_of_imports(graph):
+        below = graph.find_modules_directly_imported_by(module)
+        if module in modules:
+            length[module] = 1 + max((length[name] for name in below & modules), default=0)
+    return max(length.values())
 
-    def measured(module: str, above: frozenset[str]) -> int:
-        if module not in length:
-            below = imported[module] - above  # imports inside functions may form cycles
-            length[module] = 1 + max((measured(name, above | {name}) for name in below), default=0)
-        return length[module]
 
-    return max(measured(module, frozenset({module})) for module in sorted(imported))
+def in_order_of_imports(graph: grimp.ImportGraph) -> list[str]:
+    """All modules, each after those that it imports, also inside functions.
+
+    Raises:
+        CycleError: modules import each other in a circle.
+    """
+    imported = {name: graph.find_modules_directly_imported_by(name) for name in graph.modules}
+    return list(TopologicalSorter(imported).static_order())
 
 
 def modules_of_one_caption() -> dict[str, int]:

@@ -21,7 +21,8 @@ from statistics import median
 
 from loupe.db.entities import StoredEntity, WorkResult, find, new_entity
 from loupe.flows.engine.context import RunContext, open_context
-from loupe.flows.engine.programs import Engine, Program, open_engine
+from loupe.flows.engine.engines import Engine, open_engine
+from loupe.flows.engine.programs import Program
 from loupe.flows.engine.runner import Stage, run_each
 from loupe.models.profiles.settings import load_settings
 from loupe.schemas.records import Caption, Rejection

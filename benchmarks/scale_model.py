@@ -29,7 +29,7 @@ import simpy
 
 from benchmarks import worker_processes
 from loupe.flows.engine.context import open_context
-from loupe.flows.engine.programs import open_engine
+from loupe.flows.engine.engines import open_engine
 from loupe.flows.ufine3c.faithfulness import RewriteChecks
 from loupe.models.profiles.settings import load_settings
 from loupe.schemas.profile import FaithfulnessSettings

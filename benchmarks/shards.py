@@ -50,7 +50,7 @@ from loupe.flows.shards.steps import (
     rewrite_shards,
 )
 from loupe.flows.ufine3c.faithfulness import check_rewrites
-from loupe.flows.ufine3c.rewriting import rewrite_captions
+from loupe.flows.ufine3c.rewriting import plan_rewriting, rewrite_captions
 from loupe.models.profiles.loader import load_profile
 from loupe.models.profiles.settings import load_settings
 from loupe.retrieval.similarity.near_duplicates import find_near_duplicates
@@ -162,7 +162,7 @@ def compare_results(folder: Path, captions: int) -> None:
     started = time.process_time()
     import_source(items, spec)
     (model,) = chosen.rewrite.models
-    rewrite_captions(items, NAME, model, chosen.rewrite)
+    rewrite_captions(items, plan_rewriting(NAME, model, chosen.rewrite), chosen.rewrite)
     check_rewrites(items, NAME, chosen.faithfulness, [str(model.ref)])
     each = 1000 * (time.process_time() - started) / captions
     size = (store_bytes(folder / "items") - before) * MILLION / captions

@@ -13,11 +13,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Text, case, cast, delete, exists, func, insert, select, update
+from sqlalchemy import Connection, Text, case, cast, delete, func, insert, select, update
 
 from loupe.db.entities import AgentRef, register_agents
 from loupe.db.store import Store, acquire_lock, reads, retried, writes
-from loupe.db.tables import Agent, Claim, ModelCall, insert_new
+from loupe.db.tables import Agent, ModelCall, insert_new
 from loupe.schemas.base import sha256_of
 from loupe.schemas.chat import (
     ChatAnswer,
@@ -82,25 +82,7 @@ class CostRow(NamedTuple):
     currency: str | None
 
 
-@retried
-def claim_call(store: Store, key: str) -> str | None:
-    """Claim a call before its request is sent; return the id of the claim.
-
-    Returns None if the call is stored already, or another process has claimed it and is waiting for
-    the answer.
-    """
-    with store.write() as connection:
-        claim_id = store.claims.take(connection, _call_subject(key))
-        # An answer is stored and its claim released in one transaction, so both are visible
-        # together.
-        stored = select(ModelCall.key).where(ModelCall.key == key)
-        if claim_id is not None and connection.execute(stored).first() is not None:
-            store.claims.release(connection, claim_id)
-            return None
-        return claim_id
-
-
-def _call_subject(key: str) -> str:
+def call_subject(key: str) -> str:
     """Return the subject of a claim on the call with that key."""
     return f"call/{key}"
 
@@ -285,22 +267,6 @@ class DailyBudget(NamedTuple):
     most: int | None
 
 
-class Reserved(NamedTuple):
-    """The search is reserved for this caller by a claim."""
-
-    claim_id: str
-
-
-class Busy(NamedTuple):
-    """Another process has sent the same search; wait for its outcome."""
-
-
-class Spent(NamedTuple):
-    """The day's budget is used up; so many requests were sent."""
-
-    requests: int
-
-
 @reads
 def find_search(connection: Connection, key: str) -> SearchOutcome | None:
     """Return the outcome of the search with that key; None if it has not returned."""
@@ -311,100 +277,90 @@ def find_search(connection: Connection, key: str) -> SearchOutcome | None:
     return kind.model_validate_json(row.response)
 
 
-@retried
-def reserve_search(
-    store: Store, search: NewSearch, budget: DailyBudget
-) -> Reserved | Busy | Spent | SearchOutcome:
-    """Reserve a search, unless it is known, in flight, or beyond the budget."""
-    agent = AgentRef.of_model(search.service)
-    with store.write() as connection:
-        acquire_lock(connection, f"searches {search.service.name}")
-        if (known := find_search(connection, search.key)) is not None:
-            return known
-        claim_id = store.claims.take(connection, _call_subject(search.key))
-        if claim_id is None:
-            return Busy()
-        used = requests_since(connection, search.service, budget.day_began)
-        if budget.most is not None and used >= budget.most:
-            store.claims.release(connection, claim_id)
-            return Spent(used)
-        register_agents(connection, [agent])
-        reserved = {
-            "key": claim_id,
-            "agent_id": agent.id,
-            "stage": _SEARCH_STAGE,
-            "dataset": search.dataset,
-            "prompt_digest": "",
-            "parameters": search.parameters,
-            "request": search.request.model_dump(mode="json"),
-            "response": "",
-            "status": LOST,
-            "tokens_in": 1,
-            "tokens_out": 0,
-            "seconds": 0.0,
-            "called_at": search.asked_at,
-        }
-        connection.execute(insert(ModelCall), reserved)
-        return Reserved(claim_id)
-
-
 @writes
-def reserve_retry(
+def count_request(
     connection: Connection, search: NewSearch, claim_id: str, budget: DailyBudget
-) -> bool:
-    """Count one more request of a search in flight.
+) -> int | None:
+    """Count a request of a claimed search that is about to be sent.
 
-    Return False if it is beyond the budget, or if another process took the search over.
+    It counts until the search is recorded, also if the run ends before. Returns None, or the number
+    of requests sent that day if one more is beyond the budget.
     """
     acquire_lock(connection, f"searches {search.service.name}")
     used = requests_since(connection, search.service, budget.day_began)
     if budget.most is not None and used >= budget.most:
-        return False
-    others = Claim.subject == _call_subject(search.key), Claim.id != claim_id
-    own = ModelCall.key == claim_id, ~exists().where(*others)
-    more = update(ModelCall).where(*own).values(tokens_in=ModelCall.tokens_in + 1)
-    return connection.execute(more).rowcount == 1
+        return used
+    more = update(ModelCall).where(ModelCall.key == claim_id)
+    more = more.values(tokens_in=ModelCall.tokens_in + 1)
+    if not connection.execute(more).rowcount:
+        _insert_search(connection, search, key=claim_id, status=LOST, tokens_in=1)
+    return None
+
+
+def _insert_search(connection: Connection, search: NewSearch, **values: Any) -> None:
+    agent = AgentRef.of_model(search.service)
+    row = {
+        "agent_id": agent.id,
+        "stage": _SEARCH_STAGE,
+        "dataset": search.dataset,
+        "prompt_digest": "",
+        "parameters": search.parameters,
+        "request": search.request.model_dump(mode="json"),
+        "response": "",
+        "tokens_out": 0,
+        "seconds": 0.0,
+        "called_at": search.asked_at,
+        **values,
+    }
+    register_agents(connection, [agent])
+    connection.execute(insert(ModelCall), row)
 
 
 @retried
-def settle_search(
+def record_search(
     store: Store,
     search: NewSearch,
     claim_id: str,
     outcome: SearchOutcome,
     budget: DailyBudget,
     prices: SearchPrices | None,
-) -> float | None:
-    """Store the outcome of a search, in its own transaction, and return its cost.
+) -> tuple[bool, float | None]:
+    """Store the outcome of a search in its own transaction, and release its claim.
 
-    If the claim ended and another process took the search over, the other's outcome is kept.
+    A failure that may pass leaves the search's key free; its requests count.
+
+    Returns:
+        False if another process took the search over, so that its outcome is kept; and the cost.
     """
+    if isinstance(outcome, SearchAnswer):
+        is_final, status, seconds = True, "answered", outcome.seconds
+    else:
+        is_final, status, seconds = not outcome.retriable, outcome.reason, 0.0
     with store.write() as connection:
         acquire_lock(connection, f"searches {search.service.name}")
         own = ModelCall.key == claim_id
-        reserved = connection.execute(select(ModelCall.tokens_in).where(own)).scalar_one() or 0
-        before = requests_since(connection, search.service, budget.day_began) - reserved
+        counted = connection.execute(select(ModelCall.tokens_in).where(own)).scalar() or 0
+        before = requests_since(connection, search.service, budget.day_began) - counted
         cost = None if prices is None else prices.cost(outcome.requests, max(0, before))
-        values = {
-            "response": outcome.model_dump_json(),
-            "status": "answered" if isinstance(outcome, SearchAnswer) else outcome.reason,
-            "tokens_in": outcome.requests,
-            "seconds": outcome.seconds if isinstance(outcome, SearchAnswer) else 0.0,
-            "cost": cost,
-            "currency": prices and prices.currency,
-        }
-        is_final = isinstance(outcome, SearchAnswer) or not outcome.retriable
         if not store.claims.release(connection, claim_id) and (
             find_search(connection, search.key) is not None
-            or store.claims.is_taken(connection, _call_subject(search.key))
+            or store.claims.is_taken(connection, call_subject(search.key))
         ):
-            return cost
-        if is_final or outcome.requests:
-            key = search.key if is_final else claim_id
-            connection.execute(update(ModelCall).where(own).values(key=key, **values))
-            return cost
+            return False, cost
         connection.execute(delete(ModelCall).where(own))
-        return None
+        if is_final or outcome.requests:
+            _insert_search(
+                connection,
+                search,
+                key=search.key if is_final else claim_id,
+                response=outcome.model_dump_json(),
+                status=status,
+                tokens_in=outcome.requests,
+                seconds=seconds,
+                cost=cost,
+                currency=prices and prices.currency,
+            )
+        return True, cost
 
 
 @reads

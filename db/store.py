@@ -32,6 +32,7 @@ from sqlalchemy import (
     URL,
     Connection,
     Engine,
+    RootTransaction,
     create_engine,
     delete,
     event,
@@ -53,6 +54,7 @@ from sqlalchemy.exc import (
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.pool import ConnectionPoolEntry
 
+from loupe.db.sqlite_writer import writer_of
 from loupe.db.tables import SCHEMA, Claim, Process, insert_into
 from loupe.schemas.errors import ConfigurationError, ServiceError, UsageError
 from loupe.schemas.processes import is_process_dead, own_place, sqlite_temporary_folder
@@ -254,6 +256,7 @@ class Store:
         self.spool = self.home / "spool" if self.home else None
         self.patience_seconds = patience_seconds
         self.claims = Claims(self.write)
+        self._blocked_since: float | None = None  # by another process that is writing
         # SQLite has one writer; our threads queue here instead of polling for its lock
         alone = engine.dialect.name == "sqlite"
         self._write_lock: AbstractContextManager[object] = (
@@ -316,11 +319,12 @@ class Store:
             DatabaseLostError: nothing was stored; try again.
             ServiceError: the database does not answer, is full or locked, or failed otherwise.
         """
+        options = {"writes": True, _BUSY_SECONDS: _SECONDS_BETWEEN_LOOKS}
         with (
             faults_as_errors(self.engine),
             self._write_lock,
-            self._connect().execution_options(writes=True) as connection,
-            connection.begin() as transaction,
+            self._connect().execution_options(**options) as connection,
+            self._begun(connection) as transaction,
         ):
             number = self._acquire_writer_lock(connection)
             yield connection
@@ -329,6 +333,41 @@ class Store:
             except DBAPIError as error:
                 if number is None or not is_passing(error) or not self._was_committed(number):
                     raise
+
+    def _begun(self, connection: Connection) -> RootTransaction:
+        """Begin to write; wait for another process that is writing to a SQLite database.
+
+        A process that is stopped in a transaction blocks all others until it goes on or ends.
+
+        Raises:
+            DatabaseLostError: another process has been writing for `patience_seconds`.
+        """
+        is_said = False
+        while True:
+            try:
+                transaction = connection.begin()
+            except OperationalError as error:
+                if _sqlite_code(error) != sqlite3.SQLITE_BUSY:
+                    raise
+                now = time.monotonic()
+                self._blocked_since = self._blocked_since or now
+                seconds = now - self._blocked_since
+                name, other = shown_url(self.engine.url), writer_of(str(self.engine.url.database))
+                if seconds >= self.patience_seconds:
+                    raise DatabaseLostError(
+                        f"the database {name} has been locked for {seconds:.0f} s by {other}; "
+                        f"nothing that was stored is lost: let that process go on or end it, and "
+                        f"run again to continue"
+                    ) from error
+                if seconds >= _SILENT_SHARE * self.patience_seconds and not is_said:
+                    is_said = True
+                    _log.warning(
+                        "waiting for %s, which has locked the database %s; this ends after %.0f s",
+                        *(other, name, self.patience_seconds),
+                    )
+            else:
+                self._blocked_since = None
+                return transaction
 
     def _acquire_writer_lock(self, connection: Connection) -> str | None:
         """Share a lock with all writers until the end of the transaction, before any other lock.
@@ -537,6 +576,9 @@ def claimed(
 # Open a database, SQLite or PostgreSQL, and create its tables if it is new.
 
 _BUSY_TIMEOUT_SECONDS = 30
+_BUSY_SECONDS: Final = "busy_seconds"
+_SECONDS_BETWEEN_LOOKS = 1.0
+_SILENT_SHARE = 1 / 6  # of the patience with another process that is writing: ten seconds
 _BUSY_OR_LOCKED: Final = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 _OF_THE_DISK: Final = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN)
 # PostgreSQL: serialization, deadlock, too many connections, shutdown, crash, start.
@@ -729,8 +771,18 @@ def _set_pragmas(connection: Any, _record: ConnectionPoolEntry) -> None:
 
 
 def _begin(connection: Connection) -> None:
-    writes = connection.get_execution_options().get("writes", False)
-    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+    options = connection.get_execution_options()
+    if not options.get("writes", False):
+        connection.exec_driver_sql("BEGIN")
+        return
+    driver: Any = connection.connection
+    driver.execute(
+        f"PRAGMA busy_timeout={1000 * options.get(_BUSY_SECONDS, _BUSY_TIMEOUT_SECONDS):.0f}"
+    )
+    try:
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
+    finally:
+        driver.execute(f"PRAGMA busy_timeout={1000 * _BUSY_TIMEOUT_SECONDS}")
 
 
 def migrate(engine: Engine) -> None:

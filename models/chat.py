@@ -19,7 +19,7 @@ class Sender:
         """Whether no request is sent any more, so that nobody waits to send one."""
         return False
 
-    def may_send(self, request: ChatRequest) -> bool:  # noqa: ARG002
+    def may_send(self, request: Any) -> bool:  # noqa: ARG002
         """Tell, before each attempt, whether the request may be sent (again)."""
         return True
 

@@ -14,9 +14,9 @@ from numpy.typing import ArrayLike, NDArray
 from pydantic import BaseModel, Field, ValidationError
 
 from loupe.retrieval.distractors import BenchmarkDistractors
-from loupe.retrieval.embeddings import FloatRows, Ids, check_same_space, unit_rows
+from loupe.retrieval.embeddings import FloatRows, Ids, Similarities, check_same_space, unit_rows
 from loupe.retrieval.ranking import bootstrap_means, load_kernels, score_retrieval
-from loupe.retrieval.similarity.products import Similarities, pair_similarities
+from loupe.retrieval.similarity.products import pair_similarities
 from loupe.schemas.errors import FormatError
 from loupe.schemas.evaluation import (
     CONTRAST_METRICS,

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from loupe.retrieval.embeddings import (
     FloatRows,
     Ids,
+    Similarities,
     check_same_space,
     checked_ids,
     checked_shape,
@@ -18,7 +19,7 @@ from loupe.retrieval.embeddings import (
     unit_rows,
 )
 from loupe.retrieval.score_matrix import text_cosines
-from loupe.retrieval.similarity.products import Neighbours, Similarities, nearest_units
+from loupe.retrieval.similarity.products import Neighbours, nearest_units
 from loupe.schemas.errors import DegenerateCriterionError, FormatError, UsageError
 from loupe.schemas.recos import CaptionVerdict, DiscriminabilitySettings
 

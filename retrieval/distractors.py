@@ -11,8 +11,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from loupe.retrieval.embeddings import FloatRows, Ids, unit_rows
-from loupe.retrieval.similarity.products import Similarities, nearest_units
+from loupe.retrieval.embeddings import FloatRows, Ids, Similarities, unit_rows
+from loupe.retrieval.similarity.products import nearest_units
 
 NEAREST = 5
 """Distractors of a sample (CCD, section 2.2)."""

@@ -15,6 +15,7 @@ from loupe.schemas.errors import FormatError
 
 FloatRows = NDArray[np.float32]
 Ids = NDArray[np.int64]
+Similarities = NDArray[np.float64]
 
 _FLOATS_AT_ONCE = 1 << 15  # 256 KiB as float64: they stay in a near cache
 _LEAST_SQUARE, _MOST_SQUARE = 1e-200, 1e200  # of a length; beyond, squares lose digits

@@ -6,8 +6,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from loupe.retrieval.embeddings import FloatRows, Ids
-from loupe.retrieval.similarity.products import Similarities
+from loupe.retrieval.embeddings import FloatRows, Ids, Similarities
 
 # The similarity of two rows, in float64 and always added up in the same order.
 

@@ -87,6 +87,12 @@ def is_process_dead(place: str) -> bool:
     return stat is not None and (stat.state in _DEAD or stat.start != start)
 
 
+def is_stopped(pid: int, proc: Path = _PROC) -> bool:
+    """Tell whether the process `pid` is stopped, by a signal or a debugger."""
+    stat = _stat_of(pid, proc)
+    return stat is not None and stat.state.upper() == "T"
+
+
 class _Stat(NamedTuple):
     state: str
     start: str

@@ -9,9 +9,10 @@ from importlib.metadata import packages_distributions
 from pathlib import Path
 from typing import Any
 
+import grimp
 import pytest
 
-from benchmarks.measure import longest_import_chains, packages
+from benchmarks.measure import in_order_of_imports, longest_import_chains, packages
 from loupe.schemas.checkout import DISTRIBUTION
 from tests.requirements import unavailable
 
@@ -59,6 +60,10 @@ def test_import_contracts_hold() -> None:
     command = [str(Path(sys.executable).with_name("lint-imports")), "--config", "pyproject.toml"]
     found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert found.returncode == 0, found.stdout
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    in_order_of_imports(grimp.build_graph("loupe", cache_dir=None))
 
 
 def test_no_chain_of_imports_is_longer_than_14_modules() -> None:

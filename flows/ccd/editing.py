@@ -1,9 +1,10 @@
 """Make contrastive images by editing anchors, and measure what changed (CCD, step 2)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import cached_property
+from itertools import chain
 from typing import NamedTuple
 
 from loupe.db.entities import AgentRef, NewEntity, StoredEntity, WorkResult, fetch_children, find
@@ -22,13 +23,14 @@ from loupe.flows.ccd.image_requests import candidate_for, strategies_of_requests
 from loupe.flows.ccd.run import CcdRun
 from loupe.flows.engine.context import RunContext
 from loupe.flows.engine.embedding import put_picture, stored_picture
+from loupe.flows.engine.ledger import Ledger
 from loupe.flows.engine.model_step import left_unanswered
 from loupe.flows.engine.report import Deferred, StageReport, StageResult
 from loupe.flows.engine.runner import Stage, count_attempts, run_stage, store_settings
 from loupe.models.image_editor import ImageEditor
 from loupe.models.registry import build_image_editor
 from loupe.schemas.base import digest_of
-from loupe.schemas.chat import ChatImage
+from loupe.schemas.chat import ChatImage, ModelRef
 from loupe.schemas.contrast import ImageRequest, StoredEdit
 from loupe.schemas.image_edit import (
     BuiltinEditor,
@@ -170,11 +172,116 @@ class _Order(NamedTuple):
 
 
 class _Made(NamedTuple):
-    """An edit made in this run or an earlier one, its request and its entity."""
+    """An edit made in this run or an earlier one, its request and its entity.
+
+    `entity` is the one to be stored, made in `seconds`; None if it is stored already.
+    """
 
     request: EditRequest
     id: str
     record: StoredEdit
+    entity: NewEntity | None = None
+    seconds: float = 0.0
+
+
+class _Call(NamedTuple):
+    """An edit that is made for a strategy."""
+
+    request: EditRequest
+    strategy_id: str
+
+
+class _RecordedEditor(Ledger[_Call, _Made | EditFailure]):
+    """An editor whose edits are stored as they are made, and not made twice.
+
+    An edit is identified by model, parameters, seed, instruction and image.
+    """
+
+    def __init__(self, run: CcdRun, spec: ImageEditorSpec) -> None:
+        super().__init__(run.store, run.context.budget, run.context.progress.waits)
+        self._run = run
+        self._spec = spec
+
+    @property
+    def ref(self) -> ModelRef:
+        """The editor."""
+        return self._spec.ref
+
+    @cached_property
+    def _model(self) -> ImageEditor:
+        """Load the editor for the first edit; a run without edits does not load it."""
+        return build_image_editor(self._spec)
+
+    @cached_property
+    def _plan_id(self) -> int:
+        model = {"model": self.ref.model_dump(), "parameters": self._spec.parameters}
+        return register_plan(self.store, _LEDGER_STAGE, _LEDGER_VERSION, model)
+
+    def key(self, request: _Call) -> str:
+        """Return the identity of the edit."""
+        return request.request.key(self.ref, self._spec.parameters)
+
+    def subject(self, request: _Call) -> str:
+        """Return the instruction."""
+        return request.request.instruction
+
+    def send(self, requests: Iterable[_Call]) -> Iterator[tuple[int, _Made | EditFailure]]:
+        """Make edits until the run is stopped."""
+        remaining = iter(requests)
+        first = next(remaining, None)
+        if first is None:
+            return
+        taken: list[_Call] = []
+
+        def asked() -> Iterator[EditRequest]:
+            for call in chain((first,), remaining):
+                taken.append(call)
+                yield call.request
+
+        for position, outcome in self._model.edit(asked()):
+            if isinstance(outcome, EditFailure):
+                yield position, outcome
+            else:
+                yield position, self._made(taken[position], outcome)
+            if self.is_stopped:
+                return
+
+    def _made(self, call: _Call, edited: EditedPicture) -> _Made:
+        image, size = edited.image, (edited.width_px, edited.height_px)
+        record = StoredEdit(
+            key=self.key(call),
+            model=str(self.ref),
+            instruction=call.request.instruction,
+            seed=call.request.seed,
+            picture=put_picture(self._run.context.blobs, image.data, image.media_type, size),
+            regions=edited.regions,
+        )
+        entity = self._run.create(record, [(Role.EDITED_FOR, call.strategy_id)])
+        return _Made(call.request, entity.id, record, entity, edited.seconds)
+
+    def find(self, request: _Call) -> _Made | None:
+        """Return the stored edit."""
+        key, strategy_id = self.key(request), request.strategy_id
+        for one in fetch_children(self.store, [strategy_id], Role.EDITED_FOR)[strategy_id]:
+            record = one.record(StoredEdit)
+            if record.key == key:
+                return _Made(request.request, one.id, record)
+        return None
+
+    def is_paid(self, outcome: _Made | EditFailure) -> bool:
+        """Return whether there is an image."""
+        return isinstance(outcome, _Made)
+
+    def record(self, request: _Call, outcome: _Made | EditFailure, claim_id: str) -> bool:  # noqa: ARG002
+        """Store the edit with its provenance."""
+        assert isinstance(outcome, _Made)  # noqa: S101 - nothing else is paid
+        assert outcome.entity is not None  # noqa: S101 - made in this run
+        run, agent = self._run, AgentRef.of_model(self.ref)
+        started_at = datetime.now(UTC) - timedelta(seconds=outcome.seconds)
+        activity = run.context.activity(self._plan_id, run.dataset, started_at, agent)
+        with self.store.write() as connection:
+            store_activity(connection, activity, [outcome.entity])
+            return self.store.claims.release(connection, claim_id)
 
 
 class _Edited(NamedTuple):
@@ -190,8 +297,7 @@ class _Edited(NamedTuple):
 class _Editing:
     """The edits of a run, whether made in it or before, measured and judged.
 
-    An edit is identified by model, parameters, seed, instruction and image. Each is stored as soon
-    as it is made; for an edit that was made before, the stored image is used.
+    An edit that was made before is not made again: its stored image is used.
     """
 
     run: CcdRun
@@ -199,14 +305,8 @@ class _Editing:
     settings_id: str
 
     @cached_property
-    def _model(self) -> ImageEditor:
-        """Load the editor for the first edit; a run without edits does not load it."""
-        return build_image_editor(self.editor)
-
-    @cached_property
-    def _plan_id(self) -> int:
-        model = {"model": self.editor.ref.model_dump(), "parameters": self.editor.parameters}
-        return register_plan(self.run.store, _LEDGER_STAGE, _LEDGER_VERSION, model)
+    def _ledger(self) -> _RecordedEditor:
+        return _RecordedEditor(self.run, self.editor)
 
     @cached_property
     def _started(self) -> str:
@@ -216,6 +316,7 @@ class _Editing:
         """Return the result of each request.
 
         Raises:
+            BudgetReachedError: a limit of the run's budget was reached.
             ModelError: the editor cannot continue; earlier edits are stored.
             SystemExit: the run is being stopped; earlier edits are stored.
         """
@@ -241,14 +342,16 @@ class _Editing:
         return [found[place] for place in range(len(requests))]
 
     def _edit(self, orders: Mapping[int, _Order], attempt: int) -> dict[int, _Edited | EditFailure]:
-        outcomes = self._made(
-            orders, {place: self._request(one, attempt) for place, one in orders.items()}
-        )
-        made = {place: one for place, one in outcomes.items() if isinstance(one, _Made)}
+        places = list(orders)
+        calls = [self._call(one, attempt) for one in orders.values()]
+        found: dict[int, _Edited | EditFailure] = {}
+        made: dict[int, _Made] = {}
+        for position, outcome in self._ledger.answer(calls):
+            if isinstance(outcome, EditFailure):
+                found[places[position]] = outcome
+            else:
+                made[places[position]] = outcome
         shifts = self._shifts([(orders[place].strategy, one) for place, one in made.items()])
-        found: dict[int, _Edited | EditFailure] = {
-            place: one for place, one in outcomes.items() if isinstance(one, EditFailure)
-        }
         check = self.run.settings.edit_check
         for (place, one), shift in zip(made.items(), shifts, strict=True):
             difference, picture = orders[place].strategy.difference, one.record.picture
@@ -262,68 +365,16 @@ class _Editing:
             found[place] = _Edited(one, change, measurement, verdict)
         return found
 
-    def _request(self, order: _Order, attempt: int) -> EditRequest:
-        anchor = order.strategy.anchor
+    def _call(self, order: _Order, attempt: int) -> _Call:
+        anchor, strategy_id = order.strategy.anchor, order.stored_strategy.id
         data = self.run.context.blobs.read(anchor.sha256, anchor.media_type)
-        chance = digest_of("edit", str(self.run.build.seed), order.stored_strategy.id, str(attempt))
-        return EditRequest(
+        chance = digest_of("edit", str(self.run.build.seed), strategy_id, str(attempt))
+        request = EditRequest(
             image=ChatImage(media_type=anchor.media_type, data=data),
             instruction=order.strategy.editing_instruction,
             seed=int(chance[:8], 16) % _SEEDS,
         )
-
-    def _made(
-        self, orders: Mapping[int, _Order], requests: Mapping[int, EditRequest]
-    ) -> dict[int, _Made | EditFailure]:
-        """Return the outcome of each requested edit; those that are not stored are made."""
-        ids = {one.stored_strategy.id for one in orders.values()}
-        stored = {
-            (record := one.record(StoredEdit)).key: (one.id, record)
-            for many in fetch_children(self.run.store, ids, Role.EDITED_FOR).values()
-            for one in many
-        }
-        found: dict[int, _Made | EditFailure] = {}
-        missing: list[int] = []
-        for place, request in requests.items():
-            if (known := stored.get(self._key(request))) is not None:
-                found[place] = _Made(request, *known)
-            else:
-                missing.append(place)
-        started_at = datetime.now(UTC)
-        asked = [requests[place] for place in missing]
-        for number, outcome in self._model.edit(asked) if asked else ():
-            place, request = missing[number], asked[number]
-            if isinstance(outcome, EditFailure):
-                found[place] = outcome
-            else:
-                strategy_id = orders[place].stored_strategy.id
-                found[place] = self._store(strategy_id, request, outcome, started_at)
-            self.run.context.budget.stop.check()
-            started_at = datetime.now(UTC)
-        return found
-
-    def _key(self, request: EditRequest) -> str:
-        return request.key(self.editor.ref, self.editor.parameters)
-
-    def _store(
-        self, strategy_id: str, request: EditRequest, made: EditedPicture, started_at: datetime
-    ) -> _Made:
-        run, image = self.run, made.image
-        size = (made.width_px, made.height_px)
-        record = StoredEdit(
-            key=self._key(request),
-            model=str(self.editor.ref),
-            instruction=request.instruction,
-            seed=request.seed,
-            picture=put_picture(run.context.blobs, image.data, image.media_type, size),
-            regions=made.regions,
-        )
-        entity = run.create(record, [(Role.EDITED_FOR, strategy_id)])
-        agent = AgentRef.of_model(self.editor.ref)
-        activity = run.context.activity(self._plan_id, run.dataset, started_at, agent)
-        with run.store.write() as connection:
-            store_activity(connection, activity, [entity])
-        return _Made(request, entity.id, record)
+        return _Call(request, strategy_id)
 
     def _shifts(self, edits: Sequence[tuple[Strategy, _Made]]) -> list[float]:
         """Return how much better each edit fits the wanted caption than its anchor does."""

@@ -1,31 +1,28 @@
 """Search for images with a ledger of queries, so that each is sent once (CCD, step 2)."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
 from loupe.db.calls import (
-    Busy,
     DailyBudget,
     NewSearch,
-    Reserved,
-    Spent,
+    count_request,
     find_search,
-    reserve_retry,
-    reserve_search,
-    settle_search,
+    record_search,
 )
 from loupe.db.entities import AgentRef, StoredEntity, WorkResult, new_entity
-from loupe.db.store import Store, drop_claims, pauses
+from loupe.db.store import Store
 from loupe.db.work import Pending
 from loupe.flows.ccd.image_requests import strategies_of_requests
 from loupe.flows.ccd.run import Clock, utc_now
 from loupe.flows.engine.context import RunContext
 from loupe.flows.engine.embedding import CachedEmbedder, ReadableImage, build_embedder, pinned
+from loupe.flows.engine.ledger import Ledger
 from loupe.flows.engine.model_step import left_unanswered
 from loupe.flows.engine.report import Deferred, StageReport, StageResult
 from loupe.flows.engine.runner import Stage, quarantine, run_stage
@@ -65,11 +62,12 @@ from loupe.sources.records import BadRow
 # An image search that stores every answer, and never sends a query twice.
 
 _TOO_MANY = ("quota_exhausted", "rate_limited")
+_SPENT = "daily_budget"
 _SECONDS_BETWEEN_LOOKS = 0.2
+_NOT_ASKED = SearchFailure(reason="not_asked", detail="it may not be sent", retriable=True)
 
 
-@dataclass
-class RecordedSearch:
+class RecordedSearch(Ledger[NewSearch, SearchOutcome]):
     """Wraps an image search: known queries are answered from the store.
 
     The key of a query consists of service, parameters, words and count; dataset and run are not
@@ -82,20 +80,29 @@ class RecordedSearch:
         ConfigurationError: there is a limit on money, but no price for this service.
     """
 
-    service: ImageSearch
-    store: Store
-    dataset: str
-    daily_budget: int | None
-    prices: SearchPrices | None = None
-    zone: str = "UTC"
-    budget: Budget = field(default_factory=Budget)
-    clock: Clock = utc_now
-    waits: Waits = field(default_factory=Waits)
-
-    def __post_init__(self) -> None:
-        if isinstance(self.service, PausingSearch):
-            self.service.sleep = self._pause
-        if self.budget.max_cost is not None and self.prices is None:
+    def __init__(
+        self,
+        service: ImageSearch,
+        store: Store,
+        dataset: str,
+        daily_budget: int | None,
+        *,
+        prices: SearchPrices | None = None,
+        zone: str = "UTC",
+        budget: Budget | None = None,
+        clock: Clock = utc_now,
+        waits: Waits | None = None,
+    ) -> None:
+        super().__init__(store, budget or Budget(), waits)
+        self.service = service
+        self.dataset = dataset
+        self.daily_budget = daily_budget
+        self.prices = prices
+        self.zone = ZoneInfo(zone)
+        self.clock = clock
+        if isinstance(service, PausingSearch):
+            service.sleep = self._pause
+        if self.budget.max_cost is not None and prices is None:
             raise ConfigurationError(
                 f"--max-cost needs a price for every service; the profile has none for "
                 f"{self.ref}; add prices = {{ per_thousand = … }}"
@@ -116,107 +123,110 @@ class RecordedSearch:
         Raises:
             BudgetReachedError: no more requests are allowed today or in this run; earlier answers
                 are stored.
+            ServiceError: the answer cannot be stored.
+            SystemExit: the run is being stopped; the answer is stored.
         """
         words = plain_query(query)
         if isinstance(words, SearchFailure):
             return words
         request = SearchRequest(query=words, count=count)
-        key = request.key(self.ref, self.service.parameters)
-        waiting = pauses()
-        while (known := find_search(self.store, key)) is None:
-            self.budget.stop.check()
-            if reason := self.budget.reached():
-                raise BudgetReachedError(f"{reason}; run again to continue")
-            new = NewSearch(
-                key=key,
-                service=self.ref,
-                parameters=self.service.parameters,
-                request=request,
-                dataset=self.dataset,
-                asked_at=self.clock(),
-            )
-            taken = reserve_search(self.store, new, self._day_of(self.clock()))
-            match taken:
-                case Busy():
-                    with self.waits.on("for a search that another run sent"):
-                        time.sleep(next(waiting))
-                case Spent(requests):
-                    raise BudgetReachedError(
-                        f"{self.ref.name} was sent {requests} requests today and the daily budget "
-                        f"is {self.daily_budget}; its next day begins at "
-                        f"{self._tomorrow().isoformat()}, run again then to continue"
-                    )
-                case Reserved(claim_id):
-                    return self._ask(new, claim_id)
-                case _:
-                    known = taken
-                    break
-        return known
-
-    def _pause(self, seconds: float) -> None:
-        """Wait before a search is sent again, as long as the run is not stopped."""
-        until = time.monotonic() + seconds
-        with self.waits.on(f"to ask {self.ref.name} again"):
-            while not self.budget.stop.is_requested and (left := until - time.monotonic()) > 0:
-                time.sleep(min(left, _SECONDS_BETWEEN_LOOKS))
-
-    def _ask(self, new: NewSearch, claim_id: str) -> SearchOutcome:
-        stop = self.budget.stop
-        if not stop.begin():
-            nothing = SearchFailure(reason="not_asked", detail="the run stops", retriable=True)
-            self._settle(new, claim_id, nothing)
-            stop.check()
-
-        def may_retry() -> bool:
-            today = self._day_of(self.clock())
-            return not stop.is_requested and reserve_retry(self.store, new, claim_id, today)
-
-        try:
-            outcome = self._sent(new, claim_id, may_retry)
-            try:
-                cost = self._settle(new, claim_id, outcome)
-            except ServiceError as error:
-                self.store.claims.give_up(claim_id)
-                raise ServiceError(
-                    f"{error}; the answer of {self.ref.name} about {new.request.query!r} could not "
-                    f"be stored, and the next run asks again"
-                ) from error
-        finally:
-            stop.end()
-        self.budget.spend(0, cost)
+        new = NewSearch(
+            key=request.key(self.ref, self.service.parameters),
+            service=self.ref,
+            parameters=self.service.parameters,
+            request=request,
+            dataset=self.dataset,
+            asked_at=self.clock(),
+        )
+        ((_, outcome),) = self.answer([new])
+        if isinstance(outcome, SearchFailure) and outcome.reason == _SPENT:
+            raise BudgetReachedError(outcome.detail)
         if isinstance(outcome, SearchFailure) and outcome.reason in _TOO_MANY:
             raise BudgetReachedError(
                 f"{self.ref.name} is unavailable ({outcome.reason}): {outcome.detail}; received "
                 f"answers are stored, run again later to continue (its next day begins at "
-                f"{self._tomorrow().isoformat()})"
+                f"{self._tomorrow()})"
             )
         return outcome
 
-    def _sent(self, new: NewSearch, claim_id: str, may_retry: Callable[[], bool]) -> SearchOutcome:
-        try:
-            with self.store.claims.renewed():
-                return self.service.search(new.request.query, new.request.count, may_retry)
-        except LoupeError as error:  # what affects all queries is found before one is sent
-            nothing = SearchFailure(reason="not_asked", detail=str(error), retriable=True)
-            self._settle(new, claim_id, nothing)
-            raise
-        except BaseException:
-            drop_claims(self.store, claim_id)  # the request may have been sent, and counts
-            raise
+    def key(self, request: NewSearch) -> str:
+        """Return the key under which the search is stored."""
+        return request.key
 
-    def _settle(self, new: NewSearch, claim_id: str, outcome: SearchOutcome) -> float | None:
-        today = self._day_of(new.asked_at)
-        return settle_search(self.store, new, claim_id, outcome, today, self.prices)
+    def subject(self, request: NewSearch) -> str:
+        """Return the query."""
+        return request.request.query
+
+    def send(self, requests: Iterable[NewSearch]) -> Iterator[tuple[int, SearchOutcome]]:
+        """Send one query at a time; each request of it is counted before it is sent."""
+        for position, new in enumerate(requests):
+            outcome: SearchOutcome | None = self._refusal(new)
+            if outcome is None:
+                wanted, may_retry = new.request, partial(self.may_send, new)
+                try:
+                    outcome = self.service.search(wanted.query, wanted.count, may_retry)
+                except LoupeError:  # what affects all queries is found before one is sent
+                    self.give_back(new, self.claims[new.key])
+                    raise
+            yield position, outcome
+
+    def may_send(self, request: NewSearch) -> bool:
+        """Tell whether one more request may be sent, and count it."""
+        return self._refusal(request) is None
+
+    def _refusal(self, new: NewSearch) -> SearchFailure | None:
+        """Return why no request may be sent; None if one may, which is counted then."""
+        if not super().may_send(new):
+            return _NOT_ASKED
+        today = self._day_of(self.clock())
+        try:
+            used = count_request(self.store, new, self.claims[new.key], today)
+        except ServiceError:  # the outcome could not be stored either
+            return _NOT_ASKED
+        if used is None:
+            return None
+        detail = (
+            f"{self.ref.name} was sent {used} requests today and the daily budget is "
+            f"{self.daily_budget}; its next day begins at {self._tomorrow()}, run again then to "
+            f"continue"
+        )
+        return SearchFailure(reason=_SPENT, detail=detail, retriable=True)
+
+    def find(self, request: NewSearch) -> SearchOutcome | None:
+        """Return the stored outcome of a search."""
+        return find_search(self.store, request.key)
+
+    def is_paid(self, outcome: SearchOutcome) -> bool:
+        """Return whether it is final, or the service counted its requests."""
+        is_final = isinstance(outcome, SearchAnswer) or not outcome.retriable
+        return is_final or outcome.requests > 0
+
+    def give_back(self, request: NewSearch, claim_id: str) -> bool:
+        """Release the claim on a search, and no longer count its requests."""
+        return self.record(request, _NOT_ASKED, claim_id)
+
+    def record(self, request: NewSearch, outcome: SearchOutcome, claim_id: str) -> bool:
+        """Store the outcome of a search and count its cost."""
+        today = self._day_of(request.asked_at)
+        was_ours, cost = record_search(self.store, request, claim_id, outcome, today, self.prices)
+        self.budget.spend(0, cost)
+        return was_ours
+
+    def _pause(self, seconds: float) -> None:
+        """Wait before a search is sent again, as long as the run is not stopped."""
+        until = time.monotonic() + seconds
+        with self.waiting(f"to ask {self.ref.name} again"):
+            while not self.is_stopped and (left := until - time.monotonic()) > 0:
+                time.sleep(min(left, _SECONDS_BETWEEN_LOOKS))
 
     def _day_of(self, moment: datetime) -> DailyBudget:
-        local = moment.astimezone(ZoneInfo(self.zone))
-        return DailyBudget(
-            local.replace(hour=0, minute=0, second=0, microsecond=0), self.daily_budget
-        )
+        local = moment.astimezone(self.zone)
+        midnight = local.replace(hour=0, minute=0, second=0, microsecond=0)
+        return DailyBudget(midnight, self.daily_budget)
 
-    def _tomorrow(self) -> datetime:
+    def _tomorrow(self) -> str:
         today = self._day_of(self.clock()).day_began
-        return today + timedelta(days=1)  # a day of the wall clock
+        return (today + timedelta(days=1)).isoformat()  # a day of the wall clock
 
 
 # Open the image search of a profile, with its ledger.

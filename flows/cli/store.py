@@ -40,7 +40,7 @@ def cost(
     """
     from loupe.db.calls import CostRow, cost_rows
     from loupe.flows.engine.pipeline import load_build
-    from loupe.flows.ufine3c.forecast import forecast
+    from loupe.flows.ufine3c.forecast import forecast, plan_calls
     from loupe.schemas.build import UFine3CBuild
 
     with opened_store() as store:
@@ -48,7 +48,8 @@ def cost(
         spent = cost_rows(store, dataset)
         ahead = []
         if config is not None:
-            ahead = forecast(store, load_build(config, UFine3CBuild), chosen_profile(profile))
+            build = load_build(config, UFine3CBuild)
+            ahead = forecast(store, plan_calls(build.dataset, chosen_profile(profile)))
     columns = [name.replace("_", " ") for name in CostRow._fields]
     lines: list[Line] = ["no model calls or searches yet"]
     if spent:

@@ -1,19 +1,28 @@
-"""Ledger of chat calls: each call is stored when it returns, and never made twice."""
+"""Ledger of paid calls: each call is stored when it returns, and never made twice."""
 
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, closing
+from typing import Generic, TypeVar
 
 from loupe.db.calls import (
     NewCall,
-    claim_call,
+    call_subject,
     correct_call,
     find_call,
     has_answered,
     record_call,
     spool_call,
 )
-from loupe.db.store import Store, drop_claims, is_claim_held, pauses, release_claim
+from loupe.db.store import (
+    Store,
+    claim_subject,
+    drop_claims,
+    is_claim_held,
+    pauses,
+    release_claim,
+)
 from loupe.flows.answers import repairs_of
 from loupe.flows.engine.stopping import Budget, Waits
 from loupe.models.chat import ChatModel, RemoteModel, RereadingModel, RetryingModel, Sender
@@ -28,13 +37,289 @@ _TOKENS_PER_IMAGE = 1500
 _SHOWN_LOST = 5
 _SHOWN_CHARACTERS = 60
 
+RequestT = TypeVar("RequestT")
+OutcomeT = TypeVar("OutcomeT")
 
-class RecordedChatModel:
+
+class Ledger(Sender, ABC, Generic[RequestT, OutcomeT]):
+    """Calls of one model or service; a subclass says how one is sent, stored and found.
+
+    A call is claimed before it is sent and stored as soon as it returns, so runs on the store send
+    equal requests only once. When the budget is reached or the run is stopped, no further request
+    is sent; calls in flight are still stored. A process that was stopped for longer than a lease
+    has lost its claims to another run, and sends nothing more for them.
+    """
+
+    def __init__(self, store: Store, budget: Budget, waits: Waits | None) -> None:
+        self.store = store
+        self.budget = budget
+        self.waits = waits or Waits()
+        self.claims: dict[str, str] = {}  # of the calls in flight, by key
+
+    @property
+    @abstractmethod
+    def ref(self) -> ModelRef:
+        """The model or service."""
+
+    @abstractmethod
+    def key(self, request: RequestT) -> str:
+        """Return the key under which the call is stored."""
+
+    @abstractmethod
+    def subject(self, request: RequestT) -> str:
+        """Return what the call is about, for messages."""
+
+    @abstractmethod
+    def send(self, requests: Iterable[RequestT]) -> Iterator[tuple[int, OutcomeT]]:
+        """Send requests as they are taken; yield each outcome with its position."""
+
+    @abstractmethod
+    def find(self, request: RequestT) -> OutcomeT | None:
+        """Return the stored outcome of a call; None if it has not returned."""
+
+    @abstractmethod
+    def is_paid(self, outcome: OutcomeT) -> bool:
+        """Return whether an outcome is stored; otherwise it cost nothing."""
+
+    @abstractmethod
+    def record(self, request: RequestT, outcome: OutcomeT, claim_id: str) -> bool:
+        """Store a call and release its claim in one transaction, and count its cost.
+
+        Returns False if the claim had been taken over, so that the other's outcome is used.
+        """
+
+    def give_back(self, request: RequestT, claim_id: str) -> bool:  # noqa: ARG002
+        """Release the claim on a call that cost nothing; False if it had been taken over."""
+        return release_claim(self.store, claim_id)
+
+    def spool(self, request: RequestT, outcome: OutcomeT) -> None:  # noqa: ARG002
+        """Keep a call that the database cannot store in a file.
+
+        Raises:
+            ServiceError: it cannot be kept.
+        """
+        raise ServiceError(f"an answer of {self.ref} cannot be stored")
+
+    def answer(self, requests: Iterable[RequestT]) -> Iterator[tuple[int, OutcomeT]]:
+        """Yield the outcome of each request with its position; known calls are not sent.
+
+        Raises:
+            BudgetReachedError: a limit was reached before all requests were sent.
+            ServiceError: the database cannot store the calls.
+            SystemExit: the run is being stopped.
+        """
+        stream = _Stream(self)
+        to_send: Iterable[RequestT] = stream.unknown(requests)
+        with self.store.claims.renewed(), closing(stream):
+            while True:
+                with self.waits.on(stream.waits_for):
+                    for sent, outcome in self.send(to_send):
+                        stream.finish(stream.sent[sent], outcome)
+                        yield from stream.take_ready()
+                stream.sent.clear()
+                waiting = pauses()
+                while not (to_send := stream.left_to_us()) and stream.claimed_elsewhere:
+                    yield from stream.take_ready()
+                    with self.waits.on(stream.waits_elsewhere):
+                        time.sleep(next(waiting))
+                yield from stream.take_ready()
+                if not to_send:
+                    break
+        if stream.failed:
+            raise ServiceError(f"{stream.failed}{stream.left_over()}")
+        self.budget.stop.check()
+        if stream.stopped_by:
+            raise BudgetReachedError(f"{stream.stopped_by}; run again to continue")
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether the run was stopped."""
+        return self.budget.stop.is_requested
+
+    def may_send(self, request: RequestT) -> bool:
+        """Tell whether the run still has the claim on this call, and is not stopped."""
+        claim_id = self.claims.get(self.key(request))
+        if claim_id is None or self.is_stopped:
+            return False
+        try:
+            return is_claim_held(self.store, claim_id)
+        except ServiceError:  # the outcome could not be stored either
+            return False
+
+    def waiting(self, what: str) -> AbstractContextManager[None]:
+        """Show what is waited for with the progress of the run."""
+        return self.waits.on(what)
+
+
+class _Stream(Generic[RequestT, OutcomeT]):
+    """State of one stream of requests: which were sent, and who waits for which answer.
+
+    A call that another run has claimed is set aside; at the end, its answer is read from the store,
+    or the call is claimed after all.
+    """
+
+    def __init__(self, ledger: Ledger[RequestT, OutcomeT]) -> None:
+        self._ledger = ledger
+        self._store = ledger.store
+        self._stop = ledger.budget.stop
+        self._finished: dict[str, OutcomeT] = {}
+        self._waiting: dict[str, list[int]] = {}
+        self._ready: list[tuple[int, OutcomeT]] = []
+        self._is_over = False
+        self._own: set[str] = set()  # keys of the calls of this stream in flight
+        self._spooled = 0
+        self._lost: list[RequestT] = []  # whose paid answers could not be stored anywhere
+        self.sent: list[RequestT] = []
+        self.claimed_elsewhere: dict[str, RequestT] = {}
+        self.stopped_by: str | None = None
+        self.failed: ServiceError | None = None
+
+    def unknown(self, requests: Iterable[RequestT]) -> Iterator[RequestT]:
+        """Yield the requests that must be sent, one at a time as there is room in flight."""
+        for position, request in enumerate(requests):
+            key = self._ledger.key(request)
+            if key in self._waiting:
+                self._waiting[key].append(position)
+            elif key in self._finished:
+                self._ready.append((position, self._finished[key]))
+            else:
+                self._waiting[key] = [position]
+                if self._must_send(key, request):
+                    yield request
+            if self._is_over or self.failed:
+                return
+
+    def left_to_us(self) -> list[RequestT]:
+        """Return requests that others claimed but got no answer to, now claimed by this run."""
+        left, self.claimed_elsewhere = self.claimed_elsewhere, {}
+        return [request for key, request in left.items() if self._must_send(key, request)]
+
+    def _must_send(self, key: str, request: RequestT) -> bool:
+        """Tell whether this run must send the request: no answer, and successfully claimed."""
+        if self._is_over or self.failed:
+            return False
+        try:
+            if (outcome := self._ledger.find(request)) is not None:
+                self._answer(key, outcome)
+                return False
+            self.stopped_by = self._ledger.budget.reached()
+            self._is_over = self.stopped_by is not None or not self._stop.begin()
+            return not self._is_over and self._claim(key, request)
+        except ServiceError as error:  # calls in flight must still be stored
+            self.failed = error
+            return False
+
+    def _claim(self, key: str, request: RequestT) -> bool:
+        claim_id = None
+        try:
+            claim_id = claim_subject(self._store, call_subject(key))
+        finally:
+            if claim_id is None:
+                self._stop.end()
+        if claim_id is None:
+            self.claimed_elsewhere[key] = request
+            return False
+        self._ledger.claims[key] = claim_id
+        self._own.add(key)
+        stored = self._ledger.find(request)  # since the first look, by another run
+        if stored is None:
+            self.sent.append(request)
+            return True
+        self._end(key)
+        drop_claims(self._store, claim_id)
+        self._answer(key, stored)
+        return False
+
+    def finish(self, request: RequestT, outcome: OutcomeT) -> None:
+        """Store the outcome of a request that was sent."""
+        key = self._ledger.key(request)
+        claim_id = self._ledger.claims[key]
+        valid = self._stored(request, outcome, claim_id)
+        self._end(key)
+        if self.failed is not None:  # it was not released
+            self._store.claims.give_up(claim_id)
+        if valid is None:
+            self.claimed_elsewhere[key] = request
+        else:
+            self._answer(key, valid)
+
+    def _end(self, key: str) -> None:
+        del self._ledger.claims[key]
+        self._own.remove(key)
+        self._stop.end()
+
+    def _stored(self, request: RequestT, outcome: OutcomeT, claim_id: str) -> OutcomeT | None:
+        """Store a call. If the database is lost, this and all later calls are spooled.
+
+        Returns:
+            The outcome to use: if the claim was lost, the one that another run stored, or None
+            while that run waits for it.
+        """
+        ledger, is_paid = self._ledger, self._ledger.is_paid(outcome)
+        if self.failed is None:
+            try:
+                if is_paid:
+                    was_ours = ledger.record(request, outcome, claim_id)
+                else:
+                    was_ours = ledger.give_back(request, claim_id)
+                return outcome if was_ours else ledger.find(request)
+            except ServiceError as error:
+                self.failed = error
+        if is_paid:
+            try:
+                ledger.spool(request, outcome)
+                self._spooled += 1
+            except ServiceError:
+                self._lost.append(request)
+        return outcome
+
+    def _answer(self, key: str, outcome: OutcomeT) -> None:
+        self._finished[key] = outcome
+        self._ready.extend((position, outcome) for position in self._waiting.pop(key))
+
+    def waits_for(self) -> str:
+        """Say for how many answers it waits."""
+        return f"for {many(len(self._own), 'answer')} of {self._ledger.ref}"
+
+    def waits_elsewhere(self) -> str:
+        """Say for how many answers to another run it waits."""
+        return f"for {many(len(self.claimed_elsewhere), 'answer')} that another run asked for"
+
+    def left_over(self) -> str:
+        """Say what became of the paid answers that the database could not store."""
+        said = ""
+        if self._spooled:
+            said = f"; paid answers not stored yet: {self._spooled}, in {self._store.spool}"
+        if self._lost:
+            subjects = [self._ledger.subject(one) for one in self._lost]
+            shown = [repr(shortened(one, _SHOWN_CHARACTERS)) for one in subjects]
+            said += (
+                f"; {many(len(shown), 'paid answer')} could not be stored anywhere, and the next "
+                f"run asks again about {first_of(shown, _SHOWN_LOST)}"
+            )
+        return said
+
+    def take_ready(self) -> Iterator[tuple[int, OutcomeT]]:
+        """Yield the outcomes that are ready, each once."""
+        ready, self._ready = self._ready, []
+        yield from ready
+
+    def close(self) -> None:
+        """Release the calls that did not return."""
+        claims = [self._ledger.claims.pop(key) for key in self._own]
+        try:
+            if self.failed is None:
+                drop_claims(self._store, *claims)
+            else:
+                self._store.claims.give_up(*claims)
+        finally:
+            self._stop.end(len(claims))
+
+
+class RecordedChatModel(Ledger[ChatRequest, ChatOutcome]):
     """A chat model that wraps another one and answers known calls from the store.
 
-    When the budget is reached or the run is stopped, no further request is sent. Calls in flight
-    are still stored, then `BudgetReachedError` or `SystemExit` is raised. Failures without cost are
-    not stored: retryable ones and refusals.
+    Failures without cost are not stored: retryable ones and refusals.
 
     Raises:
         ConfigurationError: there is a limit on money, but no price for this model.
@@ -51,102 +336,74 @@ class RecordedChatModel:
         warn: Callable[[str], None] | None = None,
     ) -> None:
         require_prices(model.ref, prices, budget)
+        super().__init__(store, budget, waits)
         self._warn = warn
-        self._waits = waits or Waits()
-        self._sender = _ClaimingSender(store, budget, self.key, self._waits)
-        if isinstance(model, RetryingModel):
-            model.sender = self._sender
         self._model = model
-        self._store = store
         self._dataset = dataset
         self._prices = prices
-        self._budget = budget
+        if isinstance(model, RetryingModel):
+            model.sender = self
+
+    @property
+    def ref(self) -> ModelRef:
+        """The wrapped model."""
+        return self._model.ref
 
     def key(self, request: ChatRequest) -> str:
         """Return the key under which the call is stored."""
         return request.key(self._model.ref, self._model.parameters)
 
+    def subject(self, request: ChatRequest) -> str:
+        """Return what is asked about."""
+        return request.subject or request.prompt
+
     def has_answered(self, purposes: Iterable[str]) -> bool:
         """Tell whether the store has an answer to such a request with these parameters."""
-        return has_answered(self._store, self._model.ref, self._model.parameters, purposes)
+        return has_answered(self.store, self._model.ref, self._model.parameters, purposes)
 
-    def answer(self, requests: Iterable[ChatRequest]) -> Iterator[tuple[int, ChatOutcome]]:
-        """Answer requests as the model does; runs on the store send equal requests only once."""
-        stream = _Stream(self._store, self._budget, self.key, self._find, self._sender.claims)
-        to_send: Iterable[ChatRequest] = stream.unknown(requests)
-        with self._store.claims.renewed(), closing(stream):
-            while True:
-                with self._waits.on(lambda: stream.waits_for(self._model.ref)):
-                    for sent, outcome in self._model.answer(to_send):
-                        request = stream.sent[sent]
-                        stream.finish(request, self._record(request, outcome, stream))
-                        yield from stream.take_ready()
-                stream.sent.clear()
-                waiting = pauses()
-                while not (to_send := stream.left_to_us()) and stream.claimed_elsewhere:
-                    yield from stream.take_ready()
-                    with self._waits.on(stream.waits_elsewhere):
-                        time.sleep(next(waiting))
-                yield from stream.take_ready()
-                if not to_send:
-                    break
-        if stream.failed:
-            raise ServiceError(f"{stream.failed}{self._left_over(stream)}")
-        self._budget.stop.check()
-        if stream.stopped_by:
-            raise BudgetReachedError(f"{stream.stopped_by}; run again to continue")
+    def send(self, requests: Iterable[ChatRequest]) -> Iterator[tuple[int, ChatOutcome]]:
+        """Send requests as the model does."""
+        return self._model.answer(requests)
 
-    def _find(self, key: str) -> ChatOutcome | None:
+    def find(self, request: ChatRequest) -> ChatOutcome | None:
         """Return the stored outcome of a call; one that can be read only now is corrected."""
-        outcome = find_call(self._store, key)
+        key = self.key(request)
+        outcome = find_call(self.store, key)
         if not isinstance(outcome, ChatFailure) or not isinstance(self._model, RereadingModel):
             return outcome
         read = self._model.read_again(outcome)
         if isinstance(read, ChatAnswer):
-            correct_call(self._store, key, read)
+            correct_call(self.store, key, read)
         return read
 
-    def _record(
-        self, request: ChatRequest, outcome: ChatOutcome, stream: "_Stream"
-    ) -> ChatOutcome | None:
-        """Store a call. If the database is lost, this and all later calls are spooled.
+    def is_paid(self, outcome: ChatOutcome) -> bool:
+        """Return whether it is an answer or a failure that was paid for."""
+        return not isinstance(outcome, ChatFailure) or outcome.is_paid
 
-        Returns:
-            The outcome to use: if the claim was lost, the answer that another run stored, or None
-            while that run waits for it.
-        """
-        key = self.key(request)
-        claim_id = stream.claims[key]
-        if isinstance(outcome, ChatFailure) and not outcome.is_paid:
-            return self._give_back(key, claim_id, outcome, stream)
+    def record(self, request: ChatRequest, outcome: ChatOutcome, claim_id: str) -> bool:
+        """Store a call, and count its tokens and cost, estimated if the server states none."""
         self._warn_of_another_model(outcome)
-        known = outcome.tokens_in, outcome.tokens_out
-        counted = _with_estimates(known, request, outcome)
-        self._budget.spend(sum(counted), self._cost(*counted))
-        call = NewCall(
-            key=key,
+        counted = _with_estimates(request, outcome)
+        self.budget.spend(sum(counted), self._cost(*counted))
+        return record_call(self.store, self._call(request, outcome), claim_id)
+
+    def spool(self, request: ChatRequest, outcome: ChatOutcome) -> None:
+        """Keep a call in the store's spool."""
+        spool_call(self.store.spool, self._call(request, outcome))
+
+    def _call(self, request: ChatRequest, outcome: ChatOutcome) -> NewCall:
+        return NewCall(
+            key=self.key(request),
             model=self._model.ref,
             parameters=self._model.parameters,
             request=request,
             outcome=outcome,
             dataset=self._dataset,
-            cost=self._cost(*known),
+            cost=self._cost(outcome.tokens_in, outcome.tokens_out),
             currency=self._prices.currency if self._prices else None,
             served=self._model.served() if isinstance(self._model, RemoteModel) else None,
             repairs=repairs_of(outcome, request.answer_schema),
         )
-        try:
-            if stream.failed is None:
-                was_ours = record_call(self._store, call, claim_id)
-                return outcome if was_ours else find_call(self._store, key) or outcome
-        except ServiceError as error:
-            stream.failed = error
-        try:
-            spool_call(self._store.spool, call)
-            stream.spooled += 1
-        except ServiceError:
-            stream.lost.append(request)
-        return outcome
 
     def _warn_of_another_model(self, outcome: ChatOutcome) -> None:
         """Say once that the server names another model than the profile does."""
@@ -157,33 +414,6 @@ class RecordedChatModel:
                 f"is not the same, correct name or base_url in the profile"
             )
             self._warn = None
-
-    def _give_back(
-        self, key: str, claim_id: str, failure: ChatFailure, stream: "_Stream"
-    ) -> ChatOutcome | None:
-        """Release the claim on a call that cost nothing; see `_record` for what is returned."""
-        if stream.failed is not None:
-            return failure
-        try:
-            if release_claim(self._store, claim_id):
-                return failure
-            return find_call(self._store, key)
-        except ServiceError as error:
-            stream.failed = error
-            return failure
-
-    def _left_over(self, stream: "_Stream") -> str:
-        """Say what became of the paid answers that the database could not store."""
-        said = ""
-        if stream.spooled:
-            said = f"; paid answers not stored yet: {stream.spooled}, in {self._store.spool}"
-        if stream.lost:
-            texts = [shortened(one.subject or one.prompt, _SHOWN_CHARACTERS) for one in stream.lost]
-            said += (
-                f"; {many(len(texts), 'paid answer')} could not be stored anywhere, and the next "
-                f"run asks again about {first_of([repr(one) for one in texts], _SHOWN_LOST)}"
-            )
-        return said
 
     def _cost(self, tokens_in: int | None, tokens_out: int | None) -> float | None:
         return None if self._prices is None else self._prices.cost(tokens_in, tokens_out)
@@ -202,11 +432,9 @@ def require_prices(model: ModelRef, prices: Prices | None, budget: Budget) -> No
         )
 
 
-def _with_estimates(
-    known: tuple[int | None, int | None], request: ChatRequest, outcome: ChatOutcome
-) -> tuple[int, int]:
+def _with_estimates(request: ChatRequest, outcome: ChatOutcome) -> tuple[int, int]:
     """Return input and output tokens for the budget: estimated, slightly too high, if not known."""
-    tokens_in, tokens_out = known
+    tokens_in, tokens_out = outcome.tokens_in, outcome.tokens_out
     if tokens_in is None:
         tokens_in = _estimate(request.prompt) + _TOKENS_PER_IMAGE * len(request.images)
     if tokens_out is None:
@@ -217,162 +445,3 @@ def _with_estimates(
 
 def _estimate(text: str) -> int:
     return len(text.encode()) // _BYTES_PER_TOKEN + 1
-
-
-class _ClaimingSender(Sender):
-    """Lets requests be sent as long as the run is not stopped and still has their claims.
-
-    A process that was stopped for longer than a lease has lost them to another run.
-    """
-
-    def __init__(
-        self, store: Store, budget: Budget, key: Callable[[ChatRequest], str], waits: Waits
-    ) -> None:
-        self.claims: dict[str, str] = {}  # of the calls in flight, by key
-        self._store = store
-        self._budget = budget
-        self._key = key
-        self._waits = waits
-
-    @property
-    def is_stopped(self) -> bool:
-        """Whether the run was stopped."""
-        return self._budget.stop.is_requested
-
-    def may_send(self, request: ChatRequest) -> bool:
-        """Tell whether the run still has the claim on this call, and is not stopped."""
-        claim_id = self.claims.get(self._key(request))
-        if claim_id is None or self.is_stopped:
-            return False
-        try:
-            return is_claim_held(self._store, claim_id)
-        except ServiceError:  # the outcome could not be stored either
-            return False
-
-    def waiting(self, what: str) -> AbstractContextManager[None]:
-        """Show what is waited for with the progress of the run."""
-        return self._waits.on(what)
-
-
-class _Stream:
-    """State of one stream of requests: which were sent, and who waits for which answer.
-
-    A call is claimed before it is sent. A call that another run has claimed is set aside; at the
-    end, its answer is read from the store, or the call is claimed after all.
-    """
-
-    def __init__(
-        self,
-        store: Store,
-        budget: Budget,
-        key: Callable[[ChatRequest], str],
-        find: Callable[[str], ChatOutcome | None],
-        claims: dict[str, str],
-    ) -> None:
-        self._store = store
-        self._budget = budget
-        self._key = key
-        self._find = find
-        self._finished: dict[str, ChatOutcome] = {}
-        self._waiting: dict[str, list[int]] = {}
-        self._ready: list[tuple[int, ChatOutcome]] = []
-        self._is_over = False
-        self.sent: list[ChatRequest] = []
-        self.claims = claims  # of the calls in flight, by key; shared by all streams of a model
-        self.own: set[str] = set()  # keys of the calls of this stream in flight
-        self.claimed_elsewhere: dict[str, ChatRequest] = {}
-        self.stopped_by: str | None = None
-        self.failed: ServiceError | None = None
-        self.spooled = 0
-        self.lost: list[ChatRequest] = []  # whose paid answers could not be stored anywhere
-
-    def unknown(self, requests: Iterable[ChatRequest]) -> Iterator[ChatRequest]:
-        """Yield the requests that must be sent, one at a time as there is room in flight."""
-        for position, request in enumerate(requests):
-            key = self._key(request)
-            if key in self._waiting:
-                self._waiting[key].append(position)
-            elif key in self._finished:
-                self._ready.append((position, self._finished[key]))
-            else:
-                self._waiting[key] = [position]
-                if self._must_send(key, request):
-                    yield request
-            if self._is_over or self.failed:
-                return
-
-    def left_to_us(self) -> list[ChatRequest]:
-        """Return requests that others claimed but got no answer to, now claimed by this run."""
-        left, self.claimed_elsewhere = self.claimed_elsewhere, {}
-        return [request for key, request in left.items() if self._must_send(key, request)]
-
-    def _must_send(self, key: str, request: ChatRequest) -> bool:
-        """Tell whether this run must send the request: no answer, and successfully claimed."""
-        if self._is_over or self.failed:
-            return False
-        try:
-            if (outcome := self._find(key)) is not None:
-                self._answer(key, outcome)
-                return False
-            self.stopped_by = self._budget.reached()
-            self._is_over = self.stopped_by is not None or not self._budget.stop.begin()
-            return not self._is_over and self._claim(key, request)
-        except ServiceError as error:  # calls in flight must still be stored
-            self.failed = error
-            return False
-
-    def _claim(self, key: str, request: ChatRequest) -> bool:
-        claim_id = None
-        try:
-            claim_id = claim_call(self._store, key)
-        finally:
-            if claim_id is None:
-                self._budget.stop.end()
-        if claim_id is None:
-            self.claimed_elsewhere[key] = request
-            return False
-        self.claims[key] = claim_id
-        self.own.add(key)
-        self.sent.append(request)
-        return True
-
-    def finish(self, request: ChatRequest, outcome: ChatOutcome | None) -> None:
-        """Record the outcome of a request that was sent; None: another run waits for it."""
-        key = self._key(request)
-        claim_id = self.claims.pop(key)
-        self.own.remove(key)
-        if self.failed is not None:  # it was not released
-            self._store.claims.give_up(claim_id)
-        self._budget.stop.end()
-        if outcome is None:
-            self.claimed_elsewhere[key] = request
-        else:
-            self._answer(key, outcome)
-
-    def _answer(self, key: str, outcome: ChatOutcome) -> None:
-        self._finished[key] = outcome
-        self._ready.extend((position, outcome) for position in self._waiting.pop(key))
-
-    def waits_for(self, model: ModelRef) -> str:
-        """Say for how many answers of the model it waits."""
-        return f"for {many(len(self.own), 'answer')} of {model}"
-
-    def waits_elsewhere(self) -> str:
-        """Say for how many answers to another run it waits."""
-        return f"for {many(len(self.claimed_elsewhere), 'answer')} that another run asked for"
-
-    def take_ready(self) -> Iterator[tuple[int, ChatOutcome]]:
-        """Yield the outcomes that are ready, each once."""
-        ready, self._ready = self._ready, []
-        yield from ready
-
-    def close(self) -> None:
-        """Release the calls that did not return."""
-        claims = [self.claims.pop(key) for key in self.own]
-        try:
-            if self.failed is None:
-                drop_claims(self._store, *claims)
-            else:
-                self._store.claims.give_up(*claims)
-        finally:
-            self._budget.stop.end(len(claims))

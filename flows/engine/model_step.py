@@ -8,7 +8,8 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from loupe.db.entities import AgentRef, NewEntity, StoredEntity, WorkResult, new_entity
 from loupe.db.quarantine import CALLS
-from loupe.db.work import Pending
+from loupe.db.store import Store
+from loupe.db.work import Pending, count_pending, register_plan
 from loupe.flows.answers import UnusableAnswerError, check_own_words, refused_answer
 from loupe.flows.engine.context import RunContext
 from loupe.flows.engine.ledger import RecordedChatModel
@@ -140,6 +141,32 @@ def model_settings(spec: ChatModelSpec, prompt: Prompt, **values: object) -> dic
 def _reads_reasoning(spec: ChatModelSpec) -> bool:
     """Tell whether answers are read in another way, although the calls are the same."""
     return isinstance(spec, OpenAIChat) and spec.read_reasoning
+
+
+@dataclass(frozen=True)
+class StagePlan:
+    """What a model is asked in a stage: about which inputs, with which prompt and settings.
+
+    It is made once and handed to all that forecast, run or count the stage. `configuration`
+    determines the answers, except their subjects.
+    """
+
+    stage: str
+    version: str
+    spec: ChatModelSpec
+    prompt: Prompt
+    inputs: Pending
+    configuration: dict[str, Any]
+
+    @property
+    def short_name(self) -> str:
+        """The name of the model, for labels."""
+        return self.spec.name.rsplit("/", 1)[-1]
+
+    def count_pending(self, store: Store) -> int:
+        """Count the inputs that the model was not asked about yet."""
+        plan_id = register_plan(store, self.stage, self.version, self.configuration)
+        return count_pending(store, plan_id, self.inputs)
 
 
 class Ask(NamedTuple, Generic[SubjectT]):

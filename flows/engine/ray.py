@@ -26,7 +26,7 @@ from typing import Any, cast
 
 from loupe.db.blobs import BlobStore
 from loupe.db.entities import WorkResult
-from loupe.flows.engine.programs import Program
+from loupe.flows.engine.programs import Program, work_in_process
 from loupe.flows.engine.ray_actor import Actor, revision
 from loupe.models.profiles.settings import Settings, make_home
 from loupe.schemas.errors import ConfigurationError, LoupeError, MissingExtraError, ServiceError
@@ -67,7 +67,7 @@ class _Ray:
         self._idle = queue.SimpleQueue()
 
     def work(self, items: Sequence[Any]) -> list[WorkResult]:
-        chunk = pickle.dumps((self._program, items))
+        chunk = pickle.dumps((work_in_process, self._program, items))
         loss: Exception | None = None
         for _ in range(_MOST_LOSSES):
             actor = self._take()

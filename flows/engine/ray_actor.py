@@ -24,7 +24,7 @@ class Actor:
     def work(self, module: str, chunk: bytes, seconds: float) -> tuple[bytes, PackedError | None]:
         """Return the pickled results of a program of `module` for its items, or an error.
 
-        `chunk` are the pickled program and items.
+        `chunk` are the pickled function and its arguments.
         """
         try:
             return run_limited(_work, chunk, seconds=seconds, imports=(module,)), None
@@ -33,9 +33,8 @@ class Actor:
 
 
 def _work(chunk: bytes) -> bytes:
-    from loupe.flows.engine.programs import work_in_process
-
-    return pickle.dumps(work_in_process(*pickle.loads(chunk)))  # noqa: S301 - of the driver
+    function, *arguments = pickle.loads(chunk)  # noqa: S301 - of the driver
+    return pickle.dumps(function(*arguments))
 
 
 @cache

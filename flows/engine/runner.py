@@ -34,7 +34,8 @@ from loupe.db.work import (
     worked_inputs,
 )
 from loupe.flows.engine.context import RunContext
-from loupe.flows.engine.programs import Program, open_engine, work_through
+from loupe.flows.engine.engines import open_engine, work_through
+from loupe.flows.engine.programs import Program
 from loupe.flows.engine.report import StageReport, StageResult
 from loupe.schemas.base import EntityRecord
 from loupe.schemas.provenance import Role

@@ -11,8 +11,7 @@ from loupe.flows.recos.run import RecosRun
 from loupe.flows.recos.sign_pairs import require_writer
 from loupe.release.card.model_use import is_drawn
 from loupe.retrieval.discriminability import LEAST_PASSING, AcceptedInterval, discriminability
-from loupe.retrieval.embeddings import unit_rows
-from loupe.retrieval.similarity.products import Similarities
+from loupe.retrieval.embeddings import Similarities, unit_rows
 from loupe.schemas.build import RENDERED_IMAGES, RecosBuild, SourceSpec, format_name
 from loupe.schemas.errors import ConfigurationError, DegenerateCriterionError, FormatError
 from loupe.schemas.profile import BuiltinCaptioner, CaptioningSettings, Profile

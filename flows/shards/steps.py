@@ -44,7 +44,7 @@ from loupe.flows.shards.files import (
 from loupe.flows.ufine3c.faithfulness import VERSION as CHECK_VERSION
 from loupe.flows.ufine3c.faithfulness import RewriteChecks
 from loupe.flows.ufine3c.rewriting import VERSION as REWRITE_VERSION
-from loupe.flows.ufine3c.rewriting import prompt_of, rewrite_step
+from loupe.flows.ufine3c.rewriting import plan_rewriting, rewrite_step
 from loupe.models.embedding import ImageTextEmbedder
 from loupe.models.registry import OnDemandChatModel
 from loupe.retrieval.similarity.distances import rows_on_disk
@@ -259,11 +259,13 @@ def rewrite_shards(context: RunContext, dataset: str, profile: Profile) -> Stage
                 f"stored when a whole shard is rewritten, so that a killed run would pay again: "
                 f"rewrite record by record with `loupe run`, or set both prices to 0 if it is free"
             )
-    prompts = tuple(
-        DatasetModel(context, dataset, spec).store_prompt(prompt_of(spec, settings)).id
-        for spec in settings.models
+    prompts: list[str] = []
+    for spec in settings.models:
+        plan = plan_rewriting(dataset, spec, settings)
+        prompts.append(DatasetModel(context, dataset, spec).store_prompt(plan.prompt).id)
+    step = ShardRewriting(
+        context.blobs.url, dataset, settings, profile.faithfulness, tuple(prompts)
     )
-    step = ShardRewriting(context.blobs.url, dataset, settings, profile.faithfulness, prompts)
     local = any(isinstance(one, VllmChat) for one in settings.models)
     return run_step(context, dataset, step, local=local)
 
@@ -322,7 +324,8 @@ class ShardRewriting(ShardStep):
         rewrites: list[StoredEntity] = []
         sources: list[StoredEntity] = []
         for model, spec, prompt in zip(models, self.settings.models, self.prompts, strict=True):
-            step = rewrite_step(self.dataset, spec, self.settings, prompt)
+            plan = plan_rewriting(self.dataset, spec, self.settings)
+            step = rewrite_step(plan, self.settings, prompt)
             with _answering:
                 results = step_results(model, step, list(enumerate(captions)))
             report = StageReport("rewrite")

@@ -6,15 +6,10 @@ from typing import NamedTuple
 from loupe.db.calls import cost_rows
 from loupe.db.entities import find
 from loupe.db.store import Store
-from loupe.db.work import count_pending, register_plan
-from loupe.flows.engine.model_step import model_settings
-from loupe.flows.ufine3c.judging import STAGE as JUDGE
-from loupe.flows.ufine3c.judging import pending_judgements
-from loupe.flows.ufine3c.rewriting import STAGE as REWRITE
-from loupe.flows.ufine3c.rewriting import VERSION, pending_captions, prompt_of
-from loupe.prompts.loader import Prompt, load_prompt
-from loupe.schemas.build import UFine3CBuild
-from loupe.schemas.profile import BuiltinRewriter, ChatModelSpec, ImportedRewrites, Profile
+from loupe.flows.engine.model_step import StagePlan
+from loupe.flows.ufine3c.judging import plan_judging
+from loupe.flows.ufine3c.rewriting import plan_rewriting
+from loupe.schemas.profile import BuiltinRewriter, ImportedRewrites, Profile
 from loupe.schemas.records import Caption
 from loupe.schemas.wording import many
 
@@ -41,7 +36,23 @@ class ForecastRow(NamedTuple):
         return f"{self.model}: at most {many(self.calls, 'call')}" + ("" if free else f", {tokens}")
 
 
-def forecast(store: Store, build: UFine3CBuild, profile: Profile) -> list[ForecastRow]:
+class Plans(NamedTuple):
+    """The stages of a run that ask models; `judging` is None without a judge."""
+
+    rewriting: tuple[StagePlan, ...]
+    judging: StagePlan | None
+
+
+def plan_calls(dataset: str, profile: Profile) -> Plans:
+    """Plan the rewrites by each model of a profile, and the judgements on them."""
+    settings, judge = profile.rewrite, profile.judge
+    return Plans(
+        rewriting=tuple(plan_rewriting(dataset, spec, settings) for spec in settings.models),
+        judging=None if judge is None else plan_judging(dataset, judge),
+    )
+
+
+def forecast(store: Store, plans: Plans) -> list[ForecastRow]:
     """Count the pending calls of a dataset: rewrites by model, then those of the judge.
 
     Equal captions are counted one by one but sent once.
@@ -51,36 +62,20 @@ def forecast(store: Store, build: UFine3CBuild, profile: Profile) -> list[Foreca
     Captions that are not imported and drawn yet are not counted. The judge reads every later
     rewrite, too.
     """
-    rows = []
-    for spec in profile.rewrite.models:
-        prompt = prompt_of(spec, profile.rewrite)
-        limit = profile.rewrite.max_characters
-        configuration = model_settings(spec, prompt, max_characters=limit)
-        plan_id = register_plan(store, REWRITE, VERSION, configuration)
-        calls = count_pending(store, plan_id, pending_captions(build.dataset))
-        rows.append(_row(store, build.dataset, REWRITE, spec, prompt, calls, texts=1))
-    if judge := profile.judge:
-        calls = pending_judgements(store, build.dataset, judge) + sum(row.calls for row in rows)
-        prompt = load_prompt(judge.prompt)
-        rows.append(_row(store, build.dataset, JUDGE, judge.model, prompt, calls, texts=2))
+    rows = [_row(store, plan, plan.count_pending(store), texts=1) for plan in plans.rewriting]
+    if plans.judging is not None:
+        calls = plans.judging.count_pending(store) + sum(row.calls for row in rows)
+        rows.append(_row(store, plans.judging, calls, texts=2))
     return rows
 
 
-def _row(
-    store: Store,
-    dataset: str,
-    stage: str,
-    spec: ChatModelSpec,
-    prompt: Prompt,
-    calls: int,
-    texts: int,
-) -> ForecastRow:
+def _row(store: Store, plan: StagePlan, calls: int, texts: int) -> ForecastRow:
     """Return a model's forecast in a stage; every call shows it that many texts."""
-    tokens_in, tokens_out = _tokens_a_call(store, dataset, stage, spec, len(prompt.text), texts)
+    tokens_in, tokens_out = _tokens_a_call(store, plan, texts)
     total_in, total_out = round(calls * tokens_in), round(calls * tokens_out)
-    prices = spec.prices
+    prices = plan.spec.prices
     return ForecastRow(
-        str(spec.ref),
+        str(plan.spec.ref),
         calls,
         total_in,
         total_out,
@@ -89,24 +84,16 @@ def _row(
     )
 
 
-def _tokens_a_call(
-    store: Store,
-    dataset: str,
-    stage: str,
-    spec: ChatModelSpec,
-    prompt_characters: int,
-    texts: int,
-) -> tuple[float, float]:
-    if isinstance(spec, BuiltinRewriter | ImportedRewrites):
+def _tokens_a_call(store: Store, plan: StagePlan, texts: int) -> tuple[float, float]:
+    if isinstance(plan.spec, BuiltinRewriter | ImportedRewrites):
         return 0.0, 0.0
+    dataset, asked = plan.inputs.dataset, (str(plan.spec.ref), plan.stage)
     for row in cost_rows(store, dataset):
         known = row.calls - max(row.failed, row.unknown_usage)  # these may be the same
-        if (row.model, row.stage) == (str(spec.ref), stage) and known > 0:
+        if (row.model, row.stage) == asked and known > 0:
             return (row.tokens_in or 0) / known, (row.tokens_out or 0) / known
-    captions = [
-        len(entity.record(Caption).text)
-        for entity in islice(find(store, dataset, Caption.kind), _SAMPLED_CAPTIONS)
-    ]
-    mean = sum(captions) / len(captions) if captions else 0.0
-    read = prompt_characters + texts * mean
+    captions = islice(find(store, dataset, Caption.kind), _SAMPLED_CAPTIONS)
+    lengths = [len(one.record(Caption).text) for one in captions]
+    mean = sum(lengths) / len(lengths) if lengths else 0.0
+    read = len(plan.prompt.text) + texts * mean
     return read / _CHARACTERS_PER_TOKEN, mean / _CHARACTERS_PER_TOKEN

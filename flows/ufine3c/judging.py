@@ -5,8 +5,7 @@ from typing import Any
 
 from loupe.checks.form import SIGNS
 from loupe.db.entities import StoredEntity, WorkResult, fetch_parents, new_entity
-from loupe.db.store import Store
-from loupe.db.work import Pending, count_pending, register_plan
+from loupe.db.work import Pending
 from loupe.flows.answers import (
     UnusableAnswerError,
     check_fields,
@@ -21,6 +20,7 @@ from loupe.flows.engine.model_step import (
     DatasetModel,
     LLMStep,
     Parsed,
+    StagePlan,
     model_settings,
     run_llm_step,
 )
@@ -71,37 +71,43 @@ def read_judgement(answer: ChatAnswer) -> Judgement | Rejection:
     return read_answer(answer, STAGE, read)
 
 
-def _pending_rewrites(dataset: str) -> Pending:
-    return Pending(dataset, Rewrite.kind, ("proposed",))
+def plan_judging(dataset: str, settings: JudgeSettings) -> StagePlan:
+    """Plan the judgements on all proposed rewrites of a dataset."""
+    prompt = load_prompt(settings.prompt)
+    return StagePlan(
+        stage=STAGE,
+        version=VERSION,
+        spec=settings.model,
+        prompt=prompt,
+        inputs=Pending(dataset, Rewrite.kind, ("proposed",)),
+        configuration=model_settings(settings.model, prompt),
+    )
 
 
-def judge_rewrites(context: RunContext, dataset: str, settings: JudgeSettings) -> StageReport:
+def judge_rewrites(context: RunContext, plan: StagePlan) -> StageReport:
     """Ask the judge about every proposed rewrite; what it objects to is shown to annotators.
 
     Raises:
         BudgetReachedError: a limit of the run's budget was reached.
         ModelError: the model's server is unavailable; earlier answers are stored.
     """
-    model = DatasetModel(context, dataset, settings.model)
-    spec, prompt = settings.model, load_prompt(settings.prompt)
-    prompt_id = model.store_prompt(prompt).id
+    model = DatasetModel(context, plan.inputs.dataset, plan.spec)
+    prompt_id = model.store_prompt(plan.prompt).id
 
     def requests(rewrites: Sequence[StoredEntity]) -> Iterator[list[Ask[StoredEntity]]]:
         sources = fetch_parents(context.store, [one.id for one in rewrites], Role.REWRITE_OF)
         for one in rewrites:
             (source,) = sources[one.id]
             texts = source.record(Caption).text, one.record(Rewrite).text
-            yield [Ask(one, request_judgement(*texts, prompt))]
+            yield [Ask(one, request_judgement(*texts, plan.prompt))]
 
     def output(answer: Parsed[StoredEntity, Judgement]) -> WorkResult:
         rewrite = answer.subject
-        warnings = tuple(
-            sentence.format(fact)
-            for field, sentence in _SENTENCES.items()
-            for fact in answer.value[field]
-        )
+        warnings: list[str] = []
+        for field, sentence in _SENTENCES.items():
+            warnings += [sentence.format(fact) for fact in answer.value[field]]
         check = new_entity(
-            CaptionCheck(warnings=warnings, judge=model.author),
+            CaptionCheck(warnings=tuple(warnings), judge=model.author),
             rewrite.dataset,
             parents=[(Role.EXAMINES, rewrite.id), (Role.PROMPTED_BY, prompt_id)],
             group=rewrite.group,
@@ -112,18 +118,11 @@ def judge_rewrites(context: RunContext, dataset: str, settings: JudgeSettings) -
     step = LLMStep(
         name=STAGE,
         version=VERSION,
-        label=f"judge by {spec.name.rsplit('/', 1)[-1]}",
-        configuration=model_settings(spec, prompt),
-        inputs=_pending_rewrites(dataset),
+        label=f"judge by {plan.short_name}",
+        configuration=plan.configuration,
+        inputs=plan.inputs,
         request=requests,
         parse=lambda _, answer: read_judgement(answer),
         outputs=lambda answers: [output(one) for (one,) in answers],
     )
     return run_llm_step(model, step)
-
-
-def pending_judgements(store: Store, dataset: str, settings: JudgeSettings) -> int:
-    """Count the rewrites that the judge has yet to read."""
-    configuration = model_settings(settings.model, load_prompt(settings.prompt))
-    plan_id = register_plan(store, STAGE, VERSION, configuration)
-    return count_pending(store, plan_id, _pending_rewrites(dataset))

@@ -1,5 +1,6 @@
 """`build-ufine3c`: from annotation files to a verified evaluation set (UFineBench, section 3.3)."""
 
+from dataclasses import dataclass, field
 from functools import partial
 
 from loupe.db.entities import LIVE, count_entities
@@ -11,14 +12,23 @@ from loupe.flows.engine.pipeline import Gate, PipelineSpec, Release, Step
 from loupe.flows.engine.sampling import SampleSettings, draw_sample
 from loupe.flows.shards.promotion import promote_drawn
 from loupe.flows.ufine3c.faithfulness import check_rewrites
-from loupe.flows.ufine3c.forecast import forecast
+from loupe.flows.ufine3c.forecast import Plans, forecast, plan_calls
 from loupe.flows.ufine3c.judging import judge_rewrites
 from loupe.flows.ufine3c.rewriting import rewrite_captions
 from loupe.flows.ufine3c.source_captions import check_source_captions
 from loupe.schemas.build import UFine3CBuild
 from loupe.schemas.records import Shard
 
-UFine3CRun = PipelineRun[UFine3CBuild]
+
+@dataclass
+class UFine3CRun(PipelineRun[UFine3CBuild]):
+    """State shared by the steps: the calls of models that are planned."""
+
+    plans: Plans = field(init=False)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.plans = plan_calls(self.dataset, self.profile)
 
 
 def ufine3c_pipeline() -> PipelineSpec[UFine3CBuild, UFine3CRun]:
@@ -67,11 +77,10 @@ def _check_captions(run: UFine3CRun) -> None:
 
 def _rewrite(run: UFine3CRun) -> None:
     """Rewrite each caption with every model of the profile; report the pending requests first."""
-    for row in forecast(run.store, run.build, run.profile):
+    for row in forecast(run.store, run.plans):
         run.say(row.sentence)
-    settings = run.profile.rewrite
-    for spec in settings.models:
-        run.add(rewrite_captions(run.context, run.dataset, spec, settings))
+    for plan in run.plans.rewriting:
+        run.add(rewrite_captions(run.context, plan, run.profile.rewrite))
 
 
 def _check(run: UFine3CRun) -> None:
@@ -80,5 +89,5 @@ def _check(run: UFine3CRun) -> None:
 
 
 def _judge(run: UFine3CRun) -> None:
-    if run.profile.judge is not None:
-        run.add(judge_rewrites(run.context, run.dataset, run.profile.judge))
+    if run.plans.judging is not None:
+        run.add(judge_rewrites(run.context, run.plans.judging))

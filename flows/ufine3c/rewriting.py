@@ -1,5 +1,7 @@
 """Rewrite descriptions with the models of the profile: request, parsing, and step."""
 
+from collections.abc import Iterator, Sequence
+
 from loupe.checks.form import Form
 from loupe.db.entities import StoredEntity, WorkResult, new_entity
 from loupe.db.work import Pending
@@ -10,6 +12,7 @@ from loupe.flows.engine.model_step import (
     DatasetModel,
     LLMStep,
     Parsed,
+    StagePlan,
     model_settings,
     run_llm_step,
 )
@@ -45,40 +48,52 @@ def read_rewrite(answer: ChatAnswer, source: str, max_characters: int) -> str | 
     return read_only_text(answer, STAGE, FIELD, max_characters, form, source)
 
 
-def pending_captions(dataset: str) -> Pending:
-    """Return the descriptions of `dataset` that a model still has to rewrite."""
-    return Pending(dataset, Caption.kind, ("proposed", "accepted"))
+def plan_rewriting(dataset: str, spec: ChatModelSpec, settings: RewriteSettings) -> StagePlan:
+    """Plan the rewrites of a dataset's captions by a model.
 
-
-def prompt_of(spec: ChatModelSpec, settings: RewriteSettings) -> Prompt:
-    """Return the prompt of a model; that of imported rewrites says that there was none."""
-    return load_prompt(_IMPORTED if isinstance(spec, ImportedRewrites) else settings.prompt)
+    The prompt of imported rewrites says that there was none.
+    """
+    is_imported = isinstance(spec, ImportedRewrites)
+    prompt = load_prompt(_IMPORTED if is_imported else settings.prompt)
+    return StagePlan(
+        stage=STAGE,
+        version=VERSION,
+        spec=spec,
+        prompt=prompt,
+        inputs=Pending(dataset, Caption.kind, ("proposed", "accepted")),
+        configuration=model_settings(spec, prompt, max_characters=settings.max_characters),
+    )
 
 
 def rewrite_captions(
-    context: RunContext, dataset: str, spec: ChatModelSpec, settings: RewriteSettings
+    context: RunContext, plan: StagePlan, settings: RewriteSettings
 ) -> StageReport:
-    """Rewrite all pending captions of `dataset` with one model.
+    """Rewrite all pending captions of a dataset with one model.
 
     Raises:
         BudgetReachedError: a limit of the run's budget was reached.
         ModelError: the model's server is unavailable; earlier answers are stored.
     """
-    model = DatasetModel(context, dataset, spec)
-    prompt = model.store_prompt(prompt_of(spec, settings))
-    return run_llm_step(model, rewrite_step(dataset, spec, settings, prompt.id))
+    model = DatasetModel(context, plan.inputs.dataset, plan.spec)
+    prompt_id = model.store_prompt(plan.prompt).id
+    return run_llm_step(model, rewrite_step(plan, settings, prompt_id))
 
 
 def rewrite_step(
-    dataset: str, spec: ChatModelSpec, settings: RewriteSettings, prompt_id: str
+    plan: StagePlan, settings: RewriteSettings, prompt_id: str
 ) -> LLMStep[StoredEntity, StoredEntity, str]:
     """Return the step in which a model rewrites captions; `prompt_id` is its stored prompt."""
-    prompt, limit = prompt_of(spec, settings), settings.max_characters
+    author, limit = str(plan.spec.ref), settings.max_characters
+
+    def requests(captions: Sequence[StoredEntity]) -> Iterator[list[Ask[StoredEntity]]]:
+        for one in captions:
+            description = one.record(Caption).text
+            yield [Ask(one, request_rewrite(description, plan.prompt, limit))]
 
     def output(answer: Parsed[StoredEntity, str]) -> WorkResult:
         caption = answer.subject
         rewrite = new_entity(
-            Rewrite(source=caption.record(Caption).source, text=answer.value, author=str(spec.ref)),
+            Rewrite(source=caption.record(Caption).source, text=answer.value, author=author),
             caption.dataset,
             parents=[(Role.REWRITE_OF, caption.id), (Role.PROMPTED_BY, prompt_id)],
             split=caption.split,
@@ -90,12 +105,10 @@ def rewrite_step(
     return LLMStep(
         name=STAGE,
         version=VERSION,
-        label=f"rewrite {spec.name.rsplit('/', 1)[-1]}",
-        configuration=model_settings(spec, prompt, max_characters=limit),
-        inputs=pending_captions(dataset),
-        request=lambda captions: [
-            [Ask(one, request_rewrite(one.record(Caption).text, prompt, limit))] for one in captions
-        ],
+        label=f"rewrite {plan.short_name}",
+        configuration=plan.configuration,
+        inputs=plan.inputs,
+        request=requests,
         parse=lambda caption, answer: read_rewrite(answer, caption.record(Caption).text, limit),
         outputs=lambda answers: [output(one) for (one,) in answers],
     )

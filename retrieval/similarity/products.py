@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from loupe.retrieval.embeddings import FloatRows, Ids, check_same_space, checked_ids, unit_rows
+from loupe.retrieval.embeddings import (
+    FloatRows,
+    Ids,
+    Similarities,
+    check_same_space,
+    checked_ids,
+    unit_rows,
+)
 from loupe.schemas.processes import usual_workers
 
 if TYPE_CHECKING:
@@ -22,8 +29,6 @@ if TYPE_CHECKING:
 # bits of their float32 results depend on the block, the library and the processor. They only
 # decide clear cases; whatever is nearer to a threshold than `rounding_bound` is computed again by
 # the rule.
-
-Similarities = NDArray[np.float64]
 
 _UNIT_ROUNDOFF = 2.0**-24  # of float32, rounding to nearest
 _LONGEST = 1.001  # no unit row is longer after rounding

@@ -2,7 +2,10 @@
 
 import resource
 import shutil
+import signal
 import sqlite3
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -19,6 +22,7 @@ from loupe.db.store import DatabaseLostError, Store, retried
 from loupe.db.tables import Activity, Agent, Plan
 from loupe.db.work import commit_chunk, register_plan
 from loupe.schemas.errors import ConfigurationError, ServiceError
+from loupe.schemas.processes import is_stopped
 from tests.db.samples import activity_of, row_count
 
 PID = "SELECT pg_backend_pid()"
@@ -149,6 +153,42 @@ def test_a_write_waits_for_a_busy_database(sqlite_store: Store) -> None:
     release.start()
     add_person(sqlite_store)
     release.join()
+    assert row_count(sqlite_store, Agent) == 1
+
+
+STOPPED_WRITER = """
+import os, signal, sys
+from loupe.db.store import Store
+with Store.open(sys.argv[1]).write() as connection:
+    connection.exec_driver_sql("UPDATE process SET beats = beats")
+    os.kill(os.getpid(), signal.SIGSTOP)
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/locks").exists(), reason="only Linux tells who has a lock")
+def test_a_process_that_is_stopped_while_it_writes_is_named_and_not_waited_for_for_ever(
+    sqlite_store: Store, caplog: pytest.LogCaptureFixture
+) -> None:
+    url = sqlite_store.engine.url.render_as_string()
+    with subprocess.Popen([sys.executable, "-c", STOPPED_WRITER, url]) as writer:
+        try:
+            while not is_stopped(writer.pid):
+                time.sleep(0.01)
+            sqlite_store.patience_seconds = 1.2
+            begun = time.monotonic()
+            with pytest.raises(
+                ServiceError, match=rf"by process {writer.pid} \(stopped.*run again"
+            ):
+                add_person(sqlite_store)
+            with pytest.raises(ServiceError, match="locked"):
+                add_person(sqlite_store)
+            assert time.monotonic() - begun < 20, "the patience is one for all writes"
+            (said,) = [one for one in caplog.messages if "waiting for" in one]
+            assert f"process {writer.pid} (stopped" in said
+        finally:
+            writer.send_signal(signal.SIGCONT)
+    assert writer.returncode == 0
+    add_person(sqlite_store)
     assert row_count(sqlite_store, Agent) == 1
 
 

@@ -7,18 +7,15 @@ from sqlalchemy import select
 
 from loupe.db.calls import (
     LOST,
-    Busy,
     DailyBudget,
     NewSearch,
-    Reserved,
-    Spent,
+    call_subject,
+    count_request,
     find_search,
+    record_search,
     requests_since,
-    reserve_retry,
-    reserve_search,
-    settle_search,
 )
-from loupe.db.store import Store
+from loupe.db.store import Store, claim_subject, is_claim_held
 from loupe.db.tables import ModelCall
 from loupe.schemas.chat import ModelRef
 from loupe.schemas.image_search import SearchAnswer, SearchFailure, SearchOutcome, SearchRequest
@@ -37,14 +34,19 @@ def new(query: str = "a cat") -> NewSearch:
     return NewSearch(request.key(SERVICE, {}), SERVICE, {}, request, "cats", NOW)
 
 
-def reserve(store: Store, query: str = "a cat", most: int | None = None) -> str:
-    taken = reserve_search(store, new(query), DAY._replace(most=most))
-    assert isinstance(taken, Reserved), taken
-    return taken.claim_id
+def claim(store: Store, query: str = "a cat") -> str | None:
+    return claim_subject(store, call_subject(new(query).key))
 
 
-def settle(store: Store, claim_id: str, outcome: SearchOutcome = FOUND) -> None:
-    settle_search(store, new(), claim_id, outcome, DAY, None)
+def send(store: Store, query: str = "a cat") -> str:
+    claim_id = claim(store, query)
+    assert claim_id is not None
+    assert count_request(store, new(query), claim_id, DAY) is None
+    return claim_id
+
+
+def settle(store: Store, claim_id: str, outcome: SearchOutcome = FOUND) -> bool:
+    return record_search(store, new(), claim_id, outcome, DAY, None)[0]
 
 
 def statuses(store: Store) -> list[str]:
@@ -56,29 +58,30 @@ def counted(store: Store) -> int:
     return requests_since(store, SERVICE, DAY.day_began)
 
 
-def test_a_search_in_flight_is_reported_as_busy(store: Store) -> None:
-    claim_id = reserve(store)
-    assert reserve_search(store, new(), DAY) == Busy()
+def test_a_search_in_flight_is_claimed_and_counts(store: Store) -> None:
+    claim_id = send(store)
+    assert claim(store) is None
     assert find_search(store, new().key) is None
-    settle(store, claim_id)
-    assert reserve_search(store, new(), DAY) == find_search(store, new().key) == FOUND
+    assert counted(store) == 1
+    assert settle(store, claim_id)
+    assert find_search(store, new().key) == FOUND
 
 
 @pytest.mark.usefixtures("database_url")
 def test_an_expired_claim_is_taken_over_and_its_former_owner_changes_nothing(
     store: Store,
 ) -> None:
-    first = reserve(store)
+    first = send(store)
     hand_over_claims(store)  # to another machine
-    assert reserve_search(store, new(), DAY) == Busy()
-    assert counted(store) == 1
+    assert claim(store) is None
     hand_over_claims(store, ended_place(), "a dead process")
-    second = reserve(store)
+    second = send(store)
     assert statuses(store) == [LOST, LOST]
     assert counted(store) == 2, "the first request may have been sent"
-    settle(store, first, SearchFailure(reason="x", detail="", retriable=False))
-    assert not reserve_retry(store, new(), first, DAY)
-    settle(store, second)
+    assert not settle(store, first, SearchFailure(reason="x", detail="", retriable=False))
+    assert not is_claim_held(store, first)
+    assert settle(store, second)
+    assert not settle(store, first)
     assert find_search(store, new().key) == FOUND
     assert counted(store) == 2
 
@@ -86,31 +89,30 @@ def test_an_expired_claim_is_taken_over_and_its_former_owner_changes_nothing(
 def test_an_answer_is_stored_if_its_claim_ended_and_nobody_took_the_search_over(
     store: Store,
 ) -> None:
-    claim_id = reserve(store)
+    claim_id = send(store)
     hand_over_claims(store, ended_place(), "a dead process")
     with store.write() as connection:
         store.claims.drop_ended(connection)
-    settle(store, claim_id)
-    assert reserve_search(store, new(), DAY) == FOUND
+    assert settle(store, claim_id)
+    assert find_search(store, new().key) == FOUND
 
 
 def test_a_failure_leaves_the_key_free_and_counts(store: Store) -> None:
-    settle(store, reserve(store), FAILED)
+    settle(store, send(store), FAILED)
     assert find_search(store, new().key) is None
     assert counted(store) == 2
-    settle(store, reserve(store), FAILED.model_copy(update={"requests": 0}))
+    settle(store, send(store), FAILED.model_copy(update={"requests": 0}))
     assert counted(store) == 2
-    settle(store, reserve(store))
+    settle(store, send(store))
     assert (counted(store), statuses(store)) == (3, ["answered", "timeout"])
 
 
-def test_reservations_and_retries_count_against_the_budget_at_once(store: Store) -> None:
-    claim_id = reserve(store, most=3)
+def test_requests_in_flight_and_retries_count_against_the_budget_at_once(store: Store) -> None:
     budget = DAY._replace(most=3)
-    assert reserve_retry(store, new(), claim_id, budget)
-    reserve(store, "a dog", most=3)
-    assert not reserve_retry(store, new(), claim_id, budget)
-    assert reserve_search(store, new("a bird"), budget) == Spent(3)
+    claim_id, dog = send(store), send(store, "a dog")
+    assert count_request(store, new(), claim_id, budget) is None
+    assert count_request(store, new(), claim_id, budget) == 3
+    assert count_request(store, new("a dog"), dog, budget) == 3
     settle(store, claim_id)
     assert counted(store) == 2
-    reserve(store, "a bird", most=3)
+    assert count_request(store, new("a dog"), dog, budget) is None

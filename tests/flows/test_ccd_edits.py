@@ -1,7 +1,11 @@
 """Edited images: changed settings, faults of the editor, edits outside the requested region."""
 
+import threading
+import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -10,6 +14,7 @@ import pytest
 from PIL import Image as Pictures
 
 from loupe.db.entities import LIVE, StoredEntity, parents_of
+from loupe.db.store import Store
 from loupe.db.work import count_plans
 from loupe.flows.ccd.editing import MOST_ATTEMPTS, known_pin, pin
 from loupe.flows.engine.context import RunContext
@@ -42,7 +47,7 @@ from tests.flows.ccd_world import (
     run_unattended,
 )
 from tests.flows.drawn_stills import DrawnStills
-from tests.flows.runs import copied_run
+from tests.flows.runs import context_of, copied_run
 
 pytestmark = pytest.mark.xdist_group("ccd_build")  # the shared installation is built once
 
@@ -304,3 +309,38 @@ def test_an_edit_outside_the_region_is_flagged(
         assert "Next to nothing changed in the wanted region." in one.warnings
     accepted = entities(run, Candidate.kind, "accepted")
     assert not any(one.record(Candidate).warnings for one in accepted)
+
+
+def test_runs_that_judge_edits_differently_make_none_twice(
+    run: RunContext, build: CcdBuild, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another run with other settings begins while the first edit is being made."""
+    made: Counter[str] = Counter()
+    is_editing = threading.Event()
+
+    def edit(
+        self: StillsEditor, requests: Iterable[EditRequest]
+    ) -> Iterator[tuple[int, EditOutcome]]:
+        for place, request in enumerate(requests):
+            made[f"{request.instruction} {request.seed}"] += 1
+            is_editing.set()
+            time.sleep(0.05)  # lets the other run come to the same edits
+            ((_, outcome),) = EDIT(self, [request])
+            yield place, outcome
+
+    def run_beside() -> None:
+        is_editing.wait()
+        url = run.store.engine.url.render_as_string(hide_password=False)
+        with closing(Store.open(url)) as store:
+            beside = context_of(store, run.settings.home)
+            profile = contrast_profile(edit_check=OTHER_CHECK)
+            run_unattended(beside, build, profile, pipeline=image_pipeline)
+
+    monkeypatch.setattr(StillsEditor, "edit", edit)
+    with ThreadPoolExecutor(1) as pool:
+        other = pool.submit(run_beside)
+        run_unattended(run, build, pipeline=image_pipeline)
+        other.result()
+    assert len(made) > 1
+    failed = len(made) - len(entities(run, StoredEdit.kind))
+    assert made.total() <= len(made) + failed, "only failed edits are tried again"

@@ -1,14 +1,11 @@
 """The forecast: pending rewrites by model, with the mean tokens of calls so far."""
 
-import pytest
-
 from loupe.db.calls import NewCall, record_call
 from loupe.db.entities import new_entity
 from loupe.db.store import Store
-from loupe.flows.ufine3c.forecast import forecast
+from loupe.flows.ufine3c.forecast import ForecastRow, forecast, plan_calls
 from loupe.flows.ufine3c.judging import STAGE as JUDGE
 from loupe.flows.ufine3c.rewriting import STAGE as REWRITE
-from loupe.schemas.build import SourceSpec, UFine3CBuild
 from loupe.schemas.chat import ChatAnswer, ChatFailure, ChatOutcome, ChatRequest
 from loupe.schemas.profile import JudgeSettings, OpenAIChat, Prices, Profile, RewriteSettings
 from loupe.schemas.provenance import Role
@@ -25,28 +22,20 @@ MODEL = OpenAIChat(
 PROFILE = Profile(name="p", description="p", rewrite=RewriteSettings(models=(MODEL,)))
 
 
-@pytest.fixture
-def build() -> UFine3CBuild:
-    source = SourceSpec.model_validate(
-        {"name": "s", "format": "json-lines", "annotations": "x", "images": "y"}
-    )
-    return UFine3CBuild(dataset=DATASET, sources=(source,))
+def forecast_of(store: Store, profile: Profile) -> list[ForecastRow]:
+    return forecast(store, plan_calls(DATASET, profile))
 
 
-def test_before_the_first_call_tokens_are_estimated(
-    sqlite_store: Store, build: UFine3CBuild
-) -> None:
+def test_before_the_first_call_tokens_are_estimated(sqlite_store: Store) -> None:
     store_entities(sqlite_store, [caption(number) for number in range(10)])
-    (row,) = forecast(sqlite_store, build, PROFILE)
+    (row,) = forecast_of(sqlite_store, PROFILE)
     assert row.calls == 10
     assert row.tokens_in > row.tokens_out > 10
     assert row.cost == row.tokens_in + row.tokens_out
     assert row.sentence.startswith("m@1: at most 10 calls, about ")
 
 
-def test_the_judge_reads_every_rewrite_still_to_come(
-    sqlite_store: Store, build: UFine3CBuild
-) -> None:
+def test_the_judge_reads_every_rewrite_still_to_come(sqlite_store: Store) -> None:
     captions = [caption(number) for number in range(10)]
     proposed = Rewrite(source="s", text="A hat.", author="m@1")
     store_entities(
@@ -54,13 +43,11 @@ def test_the_judge_reads_every_rewrite_still_to_come(
         [*captions, new_entity(proposed, DATASET, parents=[(Role.REWRITE_OF, captions[0].id)])],
     )
     judge = JudgeSettings(model=MODEL.model_copy(update={"name": "judge"}))
-    rewriter, judged = forecast(sqlite_store, build, PROFILE.model_copy(update={"judge": judge}))
+    rewriter, judged = forecast_of(sqlite_store, PROFILE.model_copy(update={"judge": judge}))
     assert (rewriter.calls, judged.model, judged.calls) == (10, "judge@1", 11)
 
 
-def test_after_calls_of_a_stage_the_forecast_uses_their_mean_tokens(
-    sqlite_store: Store, build: UFine3CBuild
-) -> None:
+def test_after_calls_of_a_stage_the_forecast_uses_their_mean_tokens(sqlite_store: Store) -> None:
     store_entities(sqlite_store, [caption(number) for number in range(10)])
     failure = ChatFailure(
         reason="unreadable_answer", detail="no", retriable=False, tokens_in=None, tokens_out=None
@@ -74,6 +61,6 @@ def test_after_calls_of_a_stage_the_forecast_uses_their_mean_tokens(
             sqlite_store, NewCall(key, MODEL.ref, {}, request, outcome, DATASET, None, None)
         )
     profile = PROFILE.model_copy(update={"judge": JudgeSettings(model=MODEL)})
-    rewriter, judge = forecast(sqlite_store, build, profile)
+    rewriter, judge = forecast_of(sqlite_store, profile)
     assert (rewriter.calls, rewriter.tokens_in, rewriter.tokens_out) == (10, 200, 50)
     assert (judge.calls, judge.tokens_in) == (10, 5000)

@@ -16,7 +16,14 @@ from loupe.db.tables import Claim, ModelCall
 from loupe.flows.engine.ledger import RecordedChatModel
 from loupe.flows.engine.stopping import Budget
 from loupe.models.chat import ChatModel, Sender
-from loupe.schemas.chat import ChatAnswer, ChatFailure, ChatOutcome, ChatRequest, ModelRef
+from loupe.schemas.chat import (
+    ChatAnswer,
+    ChatFailure,
+    ChatImage,
+    ChatOutcome,
+    ChatRequest,
+    ModelRef,
+)
 from loupe.schemas.errors import BudgetReachedError, ConfigurationError, ServiceError
 from loupe.schemas.profile import Prices
 from tests.between import between
@@ -300,6 +307,45 @@ def test_a_run_that_lost_its_claims_sends_nothing_more_and_takes_the_answer_of_t
     model = Retrying()
     assert ask(recorded(sqlite_store, model), "a") == {0: answer_to("a")}
     assert model.permitted == (True, False)
+
+
+def test_nothing_more_is_sent_while_the_database_is_away(sqlite_store: Store) -> None:
+    is_away: list[bool] = []
+
+    def refuse(*_: object) -> None:
+        if is_away:
+            raise ServiceError("the database is away")
+
+    class Retrying(ScriptedModel):
+        sender = Sender()
+        permitted: tuple[bool, ...] = ()
+
+        def answer(self, requests: Iterable[ChatRequest]) -> Iterator[tuple[int, ChatOutcome]]:
+            for position, request in enumerate(requests):
+                before = self.sender.may_send(request)
+                is_away.append(True)
+                self.permitted = before, self.sender.may_send(request)
+                yield position, LATER
+
+    event.listen(sqlite_store.engine, "begin", refuse)
+    model = Retrying()
+    with pytest.raises(ServiceError, match="the database is away"):
+        ask(recorded(sqlite_store, model), "a")
+    assert model.permitted == (True, False)
+
+
+def test_unknown_tokens_are_estimated_from_prompt_images_and_answer(sqlite_store: Store) -> None:
+    unknown = ChatAnswer(text="x" * 300, tokens_in=None, tokens_out=None, seconds=0.5)
+    spent: list[int] = []
+    for images in (0, 1, 3):
+        budget, image = Budget(), ChatImage(media_type="image/png", data=b"png")
+        request = ChatRequest(
+            purpose="rewrite", prompt="p" * 30, prompt_digest="d", images=(image,) * images
+        )
+        model = recorded(sqlite_store, ScriptedModel(lambda _: unknown), budget)
+        assert [outcome for _, outcome in model.answer([request])] == [unknown]
+        spent.append(budget.tokens)
+    assert spent == [112, 1612, 4612]
 
 
 def test_an_estimated_cost_counts_but_is_not_stored_as_a_fact(sqlite_store: Store) -> None:

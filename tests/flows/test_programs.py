@@ -25,7 +25,8 @@ from loupe.db.tables import Claim
 from loupe.db.work import Pending
 from loupe.flows.engine.contamination import fingerprint_images
 from loupe.flows.engine.context import RunContext, open_context
-from loupe.flows.engine.programs import Program, open_engine
+from loupe.flows.engine.engines import open_engine
+from loupe.flows.engine.programs import Program
 from loupe.flows.engine.report import StageReport
 from loupe.flows.engine.runner import Stage, run_stage
 from loupe.flows.engine.stopping import Budget, stopped_by_signals

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from loupe.flows.engine.programs import open_engine
+from loupe.flows.engine.engines import open_engine
 from loupe.flows.engine.ray import _session_folder
 from loupe.models.profiles.settings import load_settings
 from loupe.schemas.errors import ConfigurationError
@@ -22,7 +22,7 @@ LOCAL = """
 import os, signal, sys
 from pathlib import Path
 from loupe.flows.engine.context import open_context
-from loupe.flows.engine.programs import open_engine
+from loupe.flows.engine.engines import open_engine
 from loupe.models.profiles.settings import load_settings
 from tests.flows.test_programs import UpperCase
 

@@ -11,16 +11,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import delete, event
 
 from loupe.db.calls import cost_rows, requests_since
 from loupe.db.store import Store
-from loupe.db.tables import ModelCall
+from loupe.db.tables import Claim, ModelCall
 from loupe.flows.ccd.searching import RecordedSearch
-from loupe.flows.engine.stopping import Budget
+from loupe.flows.engine.stopping import Budget, Waits
 from loupe.models.adapter import always
 from loupe.models.image_search import ImageSearch
 from loupe.schemas.chat import ModelRef
-from loupe.schemas.errors import BudgetReachedError, ConfigurationError
+from loupe.schemas.errors import BudgetReachedError, ConfigurationError, ServiceError
 from loupe.schemas.image_search import (
     SearchAnswer,
     SearchFailure,
@@ -316,10 +317,107 @@ def test_a_stopped_run_sends_no_more_queries_and_stores_the_one_in_flight(
 
     inner = ScriptedSearch(reply_and_request_stop)
     search = recorded(sqlite_store, inner, budget=budget)
-    search.search("a cat", 5)
-    with pytest.raises(SystemExit, match="143"):
-        search.search("a dog", 5)
+    for query in ("a cat", "a dog"):
+        with pytest.raises(SystemExit, match="143"):
+            search.search(query, 5)
     assert inner.asked == ["a cat"]
     assert budget.stop.in_flight == 0
     assert isinstance(recorded(sqlite_store, ScriptedSearch()).search("a cat", 5), SearchAnswer)
     assert inner.asked == ["a cat"]
+
+
+def test_an_answer_that_cannot_be_stored_is_named_and_asked_again(sqlite_store: Store) -> None:
+    is_full: list[bool] = []
+
+    def refuse(*_: object) -> None:
+        if is_full:
+            raise ServiceError("the disk is full")
+
+    def reply(query: str) -> SearchOutcome:
+        is_full.append(True)
+        return answer_to(query)
+
+    event.listen(sqlite_store.engine, "begin", refuse)
+    lost = "1 paid answer could not be stored anywhere, and the next run asks again about 'a cat'"
+    budget = Budget()
+    with pytest.raises(ServiceError, match=f"the disk is full; {lost}"):
+        recorded(sqlite_store, ScriptedSearch(reply), budget=budget).search("a cat", 5)
+    assert budget.stop.in_flight == 0
+    is_full.clear()
+    again = recorded(sqlite_store, ScriptedSearch(), 2)
+    assert isinstance(again.search("a cat", 5), SearchAnswer), "no claim is left"
+    assert search_all(again, ["a dog"]) == 0, "the lost answer counts"
+
+
+def test_a_failure_without_cost_that_cannot_be_stored_is_no_lost_answer(
+    sqlite_store: Store,
+) -> None:
+    is_full: list[bool] = []
+
+    def refuse(*_: object) -> None:
+        if is_full:
+            raise ServiceError("the disk is full")
+
+    def reply(_: str) -> SearchOutcome:
+        is_full.append(True)
+        return AWAY
+
+    event.listen(sqlite_store.engine, "begin", refuse)
+    with pytest.raises(ServiceError, match=r"the disk is full$"):
+        recorded(sqlite_store, ScriptedSearch(reply)).search("a cat", 5)
+
+
+class PausingService(ScriptedSearch):
+    """A search that pauses for a minute before it asks again, if it may."""
+
+    def __init__(self, sleep: Callable[[float], None] = time.sleep) -> None:
+        super().__init__()
+        self.sleep = sleep
+
+    def search(
+        self, query: str, count: int, may_retry: Callable[[], bool] = always
+    ) -> SearchOutcome:
+        self.asked.append(query)
+        self.sleep(60)
+        if may_retry():
+            self.asked.append(query)
+        return LATER
+
+
+def test_a_pause_is_said_and_ends_when_the_run_is_stopped(sqlite_store: Store) -> None:
+    budget, waits, search = Budget(), Waits(), PausingService()
+    said: list[str] = []
+
+    def stop_when_it_is_said() -> None:
+        while "again" not in str(waits):
+            time.sleep(0.01)
+        said.append(str(waits))
+        budget.stop.request()
+
+    with ThreadPoolExecutor(1) as pool:
+        watching = pool.submit(stop_when_it_is_said)
+        started = time.monotonic()
+        with pytest.raises(SystemExit, match="143"):
+            recorded(sqlite_store, search, budget=budget, waits=waits).search("a cat", 5)
+        watching.result()
+    assert time.monotonic() - started < 30
+    assert "to ask scripted-search again" in said[0]
+    assert search.asked == ["a cat"], "a stopped run does not ask again"
+    assert requests_since(sqlite_store, search.ref, NOON - timedelta(hours=1)) == 1
+
+
+def test_a_search_that_lost_its_claim_asks_nothing_more_and_takes_the_answer_of_the_other(
+    sqlite_store: Store,
+) -> None:
+    """As a process that was stopped for longer than a lease, and woke before a retry."""
+
+    def taken_over(_: float) -> None:
+        with sqlite_store.write() as connection:
+            connection.execute(delete(Claim))
+        recorded(sqlite_store, ScriptedSearch()).search("a cat", 5)
+
+    search = PausingService()
+    ledger = recorded(sqlite_store, search)
+    search.sleep = taken_over
+    assert ledger.search("a cat", 5) == answer_to("a cat")
+    assert search.asked == ["a cat"]

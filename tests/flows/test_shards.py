@@ -55,7 +55,7 @@ from loupe.flows.shards.steps import (
 )
 from loupe.flows.ufine3c.faithfulness import check_rewrites
 from loupe.flows.ufine3c.pipeline import ufine3c_pipeline
-from loupe.flows.ufine3c.rewriting import rewrite_captions
+from loupe.flows.ufine3c.rewriting import plan_rewriting, rewrite_captions
 from loupe.flows.withdrawal.execution import carry_out
 from loupe.flows.withdrawal.plan import confirm, plan_withdrawal, request_of
 from loupe.models.profiles.loader import load_profile
@@ -155,7 +155,8 @@ def test_shards_contain_the_records_that_the_store_would_contain(
     sharded: RunContext, item_by_item: RunContext
 ) -> None:
     for model in PROFILE.rewrite.models:
-        rewrite_captions(item_by_item, NAME, model, PROFILE.rewrite)
+        plan = plan_rewriting(NAME, model, PROFILE.rewrite)
+        rewrite_captions(item_by_item, plan, PROFILE.rewrite)
     authors = [str(model.ref) for model in PROFILE.rewrite.models]
     check_rewrites(item_by_item, NAME, PROFILE.faithfulness, authors)
     found = [
