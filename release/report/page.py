@@ -14,7 +14,7 @@ from loupe.release.facts import (
     bibtex,
     citation,
     conditions_in_words,
-    is_of_persons,
+    has_identities,
     texts_sentence,
     whole_sentence,
 )
@@ -160,7 +160,7 @@ def _render_page(manifest: Manifest, difference: dict[str, Any] | None, withdraw
         height=HEIGHT,
         shown_videos=_SHOWN_VIDEOS,
         shown_authors=_SHOWN_AUTHORS,
-        of_persons=is_of_persons(manifest),
+        has_identities=has_identities(manifest),
         about=manifest.about or ReleaseAbout(),
         bibtex=bibtex(citation(manifest)),
         sentences=[sentence for sentence in sentences if sentence],
