@@ -13,7 +13,6 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 from rapidfuzz import fuzz
 
 from loupe.checks.defects import text_defect
-from loupe.checks.form import Defect, Form, shown
 from loupe.checks.language import ENGLISH
 from loupe.checks.support import (
     Part,
@@ -23,6 +22,7 @@ from loupe.checks.support import (
     repeated_sentence,
     unsupported_parts,
 )
+from loupe.checks.text import Defect, Form, shown
 from loupe.schemas.faithfulness import FaithfulnessReport, Finding, RewritePair
 from loupe.schemas.plugins import load_plugin, plugins
 from loupe.schemas.profile import FaithfulnessSettings

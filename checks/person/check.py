@@ -3,13 +3,13 @@
 import re
 from collections.abc import Collection, Iterator, Sequence
 
-from loupe.checks.form import Defect
 from loupe.checks.language import ENGLISH
 from loupe.checks.person.description import Description
 from loupe.checks.person.differences import find_differences
 from loupe.checks.person.lexicon import Tag
 from loupe.checks.person.parser import parse_description
 from loupe.checks.rewrites import Doubt
+from loupe.checks.text import Defect
 from loupe.schemas.faithfulness import Finding, RewritePair
 from loupe.schemas.profile import FaithfulnessSettings
 

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from loupe.checks.form import Defect, Form
 from loupe.checks.rewrites import copy_defect, described_checks, judge_rewrite, load_check
+from loupe.checks.text import Defect, Form
 from loupe.db.decisions import decided_by_people
 from loupe.db.entities import (
     LIVE,

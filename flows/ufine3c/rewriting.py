@@ -1,6 +1,6 @@
 """Rewrite descriptions with the models of the profile: request, parsing, and step."""
 
-from loupe.checks.form import Form
+from loupe.checks.text import Form
 from loupe.db.entities import StoredEntity, WorkResult, new_entity
 from loupe.db.work import Pending
 from loupe.flows.answers import language_of, object_schema, read_only_text, text_schema

@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from loupe.checks.form import CAPTION, Form, form_defect
+from loupe.checks.form import form_defect
+from loupe.checks.text import CAPTION, Form
 from tests.annotate.interfaces.proposed import PHOTOGRAPHS
 from tests.checks.forms import Described, Spoil, bad_forms, described
 from tests.person_sets import REAL, own_texts, real_texts

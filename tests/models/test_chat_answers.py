@@ -49,8 +49,10 @@ def test_an_answer_with_the_number_of_another_request_is_not_taken() -> None:
     sent = SentRequests("model")
     mine = completion()
     assert sent.checked(answered(mine), OTHER, b"another") == mine
-    for said in ({"headers": {"X-Request-Id": OTHER}}, {"body": {"id": f"chatcmpl-{OTHER}"}}):
-        response = answered({**mine, **said.get("body", {})}, **said.get("headers", {}))
+    for response in (
+        answered(mine, **{"X-Request-Id": OTHER}),
+        answered({**mine, "id": f"chatcmpl-{OTHER}"}),
+    ):
         with pytest.raises(BrokenAnswerError, match="another request"):
             sent.checked(response, NUMBER, b"mine")
         assert sent.checked(response, NUMBER, b"another"), "an equal request has the same answer"
@@ -76,7 +78,8 @@ def test_an_error_in_a_body_with_a_status_of_success_is_one(error: object, statu
         with pytest.raises(ServerError) as raised:
             SentRequests("model").checked(answered(body), NUMBER, b"1")
         assert raised.value.status == status
-    for nothing in (None, {}, ""):
+    nothings: tuple[object, ...] = (None, {}, "")
+    for nothing in nothings:
         fine = {**completion(), "error": nothing}
         assert SentRequests("model").checked(answered(fine), NUMBER, b"1") == fine
 
@@ -97,7 +100,7 @@ def test_a_version_of_the_model_is_no_other_model(named: object, other: str | No
 
 
 def test_only_credible_counts_of_tokens_are_stored() -> None:
-    usage = {"prompt_tokens": 100_000_000, "completion_tokens": 0}
+    usage: dict[str, float] = {"prompt_tokens": 100_000_000, "completion_tokens": 0}
     answer = outcome_of({**completion(), "usage": usage})
     assert (answer.tokens_in, answer.tokens_out) == (100_000_000, 0)
     usage = {"prompt_tokens": 100_000_001, "completion_tokens": 3.0}
@@ -112,7 +115,9 @@ def test_the_sentence_of_a_server_is_one_line_of_at_most_500_characters() -> Non
 
 
 def test_a_completion_without_what_it_must_have_is_broken() -> None:
-    for body in ({}, {"choices": []}, completion(message=None), completion(message={"content": 7})):
+    number_as_text = completion(message={"content": 7})
+    bodies: list[dict[str, Any]] = [{}, {"choices": []}, completion(message=None), number_as_text]
+    for body in bodies:
         with pytest.raises(BrokenAnswerError):
             outcome_of(body)
     with pytest.raises(BrokenAnswerError, match="ended with an error"):
