@@ -436,7 +436,7 @@ def _attribute_agreement(
         if any(one | other for one, other in pairs)
     ]
     if items and not shares:
-        return Estimate(items=len(items), reason="no text states an attribute of a person")
+        return Estimate(items=len(items), reason="no text states a fact")
     return _mean(shares)
 
 

@@ -132,7 +132,7 @@ def overview(
     now: datetime,
     *,
     names: bool = False,
-    facts: Facts | None = None,
+    facts: Callable[[Queue], Facts | None] = lambda _: None,
     hourly_rate: float | None = None,
 ) -> Overview:
     """Return the overview of these queues.
@@ -142,7 +142,7 @@ def overview(
         queues: the queues, with their policies.
         now: the present time.
         names: whether to show the names of annotators instead of their pseudonyms.
-        facts: extracts the facts of texts, to compare them.
+        facts: returns what extracts the facts of the texts of a queue, to compare them.
         hourly_rate: the cost of an annotator's hour, in any currency.
     """
     called = names_of_annotators(store) if names else {}
@@ -150,7 +150,9 @@ def overview(
     def name(pseudonym: str) -> str:
         return called.get(pseudonym, pseudonym) or _LOUPE
 
-    found = [queue_statistics(store, queue, now, names=names, facts=facts) for queue in queues]
+    found = [
+        queue_statistics(store, queue, now, names=names, facts=facts(queue)) for queue in queues
+    ]
     tasks = [task_counts(store, queue.name) for queue in queues]
     each = list(zip(queues, found, tasks, strict=True))
     left = [_work_left(one, hourly_rate) for one in found if one.forecast.answers_needed]

@@ -140,6 +140,8 @@ class Step(Record):
         priority: queues with a higher one are listed first for annotators.
         text_agreement: the similarity (0 to 1) from which two texts agree; at 1 they may differ in
             white space and case only, below 1 also in a word such as a colour.
+        facts: the check that reads the facts by which texts are compared as well, in datasets that
+            ask for it; None for no facts.
     """
 
     kind: str
@@ -161,6 +163,7 @@ class Step(Record):
     accuracy_least: int = Field(default=5, ge=1)
     priority: int = Field(default=0, ge=0, le=1000)
     text_agreement: float = Field(default=1.0, ge=0, le=1)
+    facts: str | None = None
 
     @property
     def batch_size(self) -> int | None:

@@ -3,8 +3,9 @@
 import re
 from itertools import pairwise
 
-from loupe.checks.form import PROSE, Defect, Form, form_defect, shown
+from loupe.checks.form import form_defect
 from loupe.checks.language import ENGLISH, LETTERS
+from loupe.checks.text import PROSE, Defect, Form, shown
 from loupe.schemas.phrases import QUOTED
 
 

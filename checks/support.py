@@ -12,9 +12,9 @@ from functools import lru_cache
 from importlib.resources import files
 from typing import NamedTuple
 
-from loupe.checks.form import clauses_of, sentences_of, words_of
 from loupe.checks.grammar import unknown_words
 from loupe.checks.language import ENGLISH, is_written_without_spaces
+from loupe.checks.text import clauses_of, sentences_of, words_of
 from loupe.schemas.phrases import QUOTED
 
 _COMMON_BEGINNING = 5  # letters of words that are forms of one another

@@ -29,7 +29,7 @@ from loupe.db.tables import (
     Work,
     alias,
 )
-from loupe.db.work import reset_marks
+from loupe.db.work import configurations_of, reset_marks
 from loupe.schemas.provenance import ANSWERED, Role
 from loupe.schemas.records import Image, Rejection, Rewrite, Sample
 from loupe.schemas.video import Video
@@ -134,6 +134,14 @@ REPEATS_SIBLING = "near_identical_to_sibling"
 
 JUDGING_STAGES = ("check_faithfulness",)
 """The stages that reject texts of models, although their answers were parsed."""
+
+
+def asked_checks(store: Store, dataset: str) -> tuple[str, ...] | None:
+    """Return the checks of texts that the newest run of a dataset asked for; None before any."""
+    asked = [
+        one for stage in JUDGING_STAGES for one in configurations_of(store, stage, None, dataset)
+    ]
+    return tuple(asked[-1]["checks"]) if asked else None
 
 
 @reads

@@ -278,10 +278,19 @@ def _first_reopened(
 
 @reads
 def configurations_of(
-    connection: Connection, stage: str, entity_ids: Iterable[str] | None = None
+    connection: Connection,
+    stage: str,
+    entity_ids: Iterable[str] | None = None,
+    dataset: str | None = None,
 ) -> list[dict[str, Any]]:
-    """Return the configurations of the plans of a stage, or of those that made these entities."""
+    """Return the configurations of the plans of a stage, or of those that made these entities.
+
+    They are in the order of the plans; with `dataset`, only of plans that worked for it.
+    """
     query = select(Plan.configuration).where(Plan.stage == stage)
+    if dataset is not None:
+        worked = select(Activity.plan_id).where(Activity.dataset == dataset)
+        query = query.where(Plan.id.in_(worked))
     if entity_ids is None:
         return list(connection.execute(query.order_by(Plan.id)).scalars())
     made = query.join(Activity, Activity.plan_id == Plan.id)

@@ -7,7 +7,6 @@ from functools import lru_cache
 from typing import Any, NamedTuple, TypeVar
 
 from loupe.checks.defects import outside_quotes, refusal_in, text_defect
-from loupe.checks.form import PROSE, Form, one_line, repetition_in, shown
 from loupe.checks.grammar import LANGUAGE, SPELLING, check_grammar
 from loupe.checks.language import (
     ENGLISH,
@@ -18,6 +17,8 @@ from loupe.checks.language import (
     scripts_of,
     writes,
 )
+from loupe.checks.prose import repetition_in
+from loupe.checks.text import PROSE, Form, one_line, shown
 from loupe.prompts.loader import Prompt
 from loupe.schemas.chat import ChatAnswer, ChatOutcome, ChatRequest
 from loupe.schemas.records import Rejection

@@ -52,7 +52,7 @@ from loupe.schemas.tracking import (
 )
 
 _BUILDERS: dict[type[Record], str] = {
-    BuiltinRewriter: "loupe.models.builtin.person.composer.RuleRewriter",
+    BuiltinRewriter: "loupe.demo.composer.rewriter.RuleRewriter",
     ImportedRewrites: "loupe.models.imported_rewrites.ImportedRewritesModel",
     BuiltinDescriber: "loupe.models.builtin.describer.ColourDescriber",
     BuiltinCaptioner: "loupe.models.builtin.stills.captioner.StillsCaptioner",

@@ -279,6 +279,7 @@ def _write_release(
         lineage=lineage,
         withdrawn=prior_withdrawals(notices),
         about=checks.about,
+        of_persons=checks.of_persons,
         terms=terms_of(held, checks.permitted_terms),
     )
     refuse_unpermitted(dataset, held, checks.permitted_terms)

@@ -504,6 +504,7 @@ class Checks(NamedTuple):
         originals: returns the captions of sources that were flagged.
         about: statements of the curators.
         against: compares the release with the named datasets, if any.
+        of_persons: False where the build does not ask for the check of persons.
         contamination: results of earlier comparisons with other datasets.
         permitted_terms: reasons why terms in words of their own permit a release, by source.
     """
@@ -520,6 +521,7 @@ class Checks(NamedTuple):
     permitted_terms: Mapping[str, str] = MappingProxyType({})
     against: Against | None = None
     contamination: tuple[Contamination, ...] = ()
+    of_persons: bool | None = None
 
 
 UNCHECKED = Checks()

@@ -77,6 +77,7 @@ def _stated_checks(manifest: Manifest) -> Checks:
         unused=statistics.unused,
         gates=lambda: statistics.gates,
         originals=lambda: statistics.originals,
+        of_persons=manifest.of_persons,
         about=manifest.about,
         contamination=manifest.contamination,
         permitted_terms={one.source: one.basis for one in manifest.terms.permissions},

@@ -8,6 +8,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, mod
 
 from loupe.schemas.base import IF_KNOWN, DatasetName, Record, Split, Version
 from loupe.schemas.errors import ConfigurationError
+from loupe.schemas.plugins import plugins
 from loupe.schemas.records import Granularity, Method
 from loupe.schemas.retrieval_task import RENDERED_TASKS, TASK_FORMS, TaskForm
 from loupe.schemas.similarity import TEST_SHARE
@@ -23,6 +24,8 @@ LICENSED_IMAGES = "licensed-images"
 """The format of sources in which each image has a licence of its own."""
 RENDERED_IMAGES = "rendered"
 """The format of sources of `build-recos` whose images have a known truth."""
+PEOPLE_CHECKS = ("form", "support", "person")
+"""The checks of rewrites of descriptions of people."""
 _POOL_OF_EACH = 8
 
 
@@ -65,6 +68,16 @@ class SourceSpec(Record):
     homepage: str | None = None
     correction: str | None = Field(default=None, pattern=r"\S")
     permitted_by: str | None = Field(default=None, pattern=r"\S")
+
+
+def _known_check(name: str) -> str:
+    """Return the name of a check that an installed package adds."""
+    known = plugins("checks")
+    if name not in known:
+        raise ValueError(
+            f"no installed package adds the check {name!r}; {nearest_hint(name, known)}"
+        )
+    return name
 
 
 def _listed(value: object) -> object:
@@ -168,9 +181,15 @@ class UFine3CBuild(Build):
     suspects are dropped and the release is marked *unreviewed*). `originals_gate` is that for
     captions of the sources that a check flagged; with `auto` they are left out. `images_gate` is
     that for drawn images before models are paid for; None: nobody is asked.
+
+    `checks` are the checks of rewrites, in their order (`loupe.checks.rewrites`); `person` reads
+    English descriptions of people.
     """
 
     dataset: DatasetName = "ufine3c"
+    checks: Annotated[
+        tuple[Annotated[str, AfterValidator(_known_check)], ...], Field(min_length=1)
+    ] = PEOPLE_CHECKS
     version: Version = "0.1.0"
     identities_per_source: int = Field(default=750, gt=0)
     images_gate: Gate | None = None

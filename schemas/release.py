@@ -704,7 +704,8 @@ class Manifest(Record):
     `tier` is that of a benchmark of tasks, and `contains` are the contained releases of lower
     tiers. `lineage` counts the rows of the lineage tables, and `withdrawn` what was withdrawn from
     earlier releases. `about` has the statements of the curators, and `terms` the terms of all
-    images together.
+    images together. `of_persons` is false where a build of descriptions does not ask for the check
+    of persons; else the form of the release tells.
 
     `documents_version` is the version of the wording of documents. Verification renders them again
     and reports versions that it does not know.
@@ -734,6 +735,7 @@ class Manifest(Record):
     lineage: LineageStatistics
     withdrawn: tuple[PriorWithdrawal, ...] = IF_ANY
     about: ReleaseAbout | None = IF_KNOWN
+    of_persons: bool | None = IF_KNOWN
     terms: ReleaseTerms
 
     @property

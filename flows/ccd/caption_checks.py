@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from loupe.checks.form import shown
+from loupe.checks.text import shown
 from loupe.db.decisions import append_decisions, decide, last_agents
 from loupe.db.entities import (
     AgentRef,

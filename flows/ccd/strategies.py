@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-from loupe.checks.form import Form, shown
+from loupe.checks.text import Form, shown
 from loupe.db.entities import StoredEntity, WorkResult, parents_of
 from loupe.db.work import Pending
 from loupe.flows.answers import (

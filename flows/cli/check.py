@@ -23,6 +23,7 @@ def check(
     source: str | None = None,
     rewrite: str | None = None,
     profile: str | None = None,
+    checks: str = "form,support,person",
 ) -> Answer:
     """Check whether rewrites are faithful to their descriptions, as a build would.
 
@@ -36,6 +37,7 @@ def check(
         source: A single description.
         rewrite: The rewrite of --source.
         profile: Profile whose [rewrite] and [faithfulness] settings are used.
+        checks: Checks of the build, separated by commas; without "person", texts about anything.
     """
     from loupe.flows.ufine3c.faithfulness import check_written
     from loupe.models.imported_rewrites import read_pairs, read_pairs_of
@@ -51,7 +53,8 @@ def check(
         given = list(read_pairs(sys.stdin.buffer.read(), "standard input"))
     chosen = chosen_profile(profile)
     settings, limit = chosen.faithfulness, chosen.rewrite.max_characters
-    found = [_as_json(check_written(one, settings, limit)) for one in given]
+    asked = [name.strip() for name in checks.split(",")]
+    found = [_as_json(check_written(one, settings, limit, asked)) for one in given]
     lines = []
     for number, one in enumerate(found, start=1):
         lines.append(f"{number}  {one['verdict']}")

@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -11,9 +12,11 @@ from loupe.flows.cli.options import QueuesArgument, opened_queues, settings
 from loupe.flows.cli.output import Answer, Line, PageOption, Table, write_page
 
 if TYPE_CHECKING:
-    from loupe.annotate.agreement import ChoiceAgreement, Estimate, Fact, Share
+    from loupe.annotate.agreement import ChoiceAgreement, Estimate, Facts, Share
     from loupe.annotate.overview import Overview
+    from loupe.annotate.queues import Queue
     from loupe.annotate.statistics import GoldAccuracy, QueueStatistics, Work
+    from loupe.db.store import Store
 
 
 def stats(
@@ -43,7 +46,7 @@ def stats(
         queues,
         datetime.now(UTC),
         names=names if names is not None else sys.stdout.isatty() and html is None,
-        facts=_stated_facts,
+        facts=partial(_facts_of, store),
         hourly_rate=hourly_rate,
     )
     store.close()
@@ -52,12 +55,14 @@ def stats(
     return Answer(found, _lines(found, with_tables=queue is not None))
 
 
-def _stated_facts(text: str) -> "frozenset[Fact]":
-    """Return the facts that a text states about a person, for comparing texts."""
-    from loupe.models.builtin.person.parser import parse_description
+def _facts_of(store: "Store", queue: "Queue") -> "Facts | None":
+    """Return what reads the facts of a queue's texts; None if its dataset does not ask for it."""
+    from loupe.checks.rewrites import facts_reader
+    from loupe.db.quarantine import asked_checks
 
-    facts = parse_description(text).facts()
-    return frozenset((fact.subject, fact.attribute, fact.value) for fact in facts)
+    asked = asked_checks(store, queue.dataset)
+    is_asked = asked is None or queue.facts in asked
+    return facts_reader(queue.facts) if queue.facts and is_asked else None
 
 
 def _lines(found: "Overview", *, with_tables: bool) -> Iterator[Line]:

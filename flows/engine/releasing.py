@@ -17,7 +17,7 @@ from loupe.annotate.queues import Queue, flag_reasons, load_queues, newest_repor
 from loupe.annotate.statistics import shared_answers
 from loupe.db.decisions import decided_by_people
 from loupe.db.entities import LIVE, fetch, find, pages, parents_of
-from loupe.db.quarantine import unused_answers
+from loupe.db.quarantine import asked_checks, unused_answers
 from loupe.db.release_rows import corrections_of, snapshot
 from loupe.db.releases import (
     StoredRelease,
@@ -150,6 +150,12 @@ def judge_statistics(store: Store, dataset: str) -> tuple[JudgeStatistics, ...]:
     )
 
 
+def _may_show_persons(store: Store, dataset: str) -> bool | None:
+    """Return False if the checks of the dataset do not include that of persons; else None."""
+    asked = asked_checks(store, dataset)
+    return False if asked is not None and "person" not in asked else None
+
+
 def _rounded(value: float | None) -> float | None:
     """Round to a number of decimals that is not affected by floating-point errors."""
     return None if value is None else round(value, _DECIMALS)
@@ -195,6 +201,7 @@ def release_checks(
         gates=partial(_gate_statistics, store, dataset),
         originals=partial(_originals_statistics, store, dataset),
         about=stated.about,
+        of_persons=_may_show_persons(store, dataset),
         permitted_terms=stated.permitted_terms,
     )
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from loupe.checks.form import SIGNS
+from loupe.checks.text import SIGNS
 from loupe.db.entities import (
     LIVE,
     NewEntity,

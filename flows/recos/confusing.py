@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from loupe.checks.form import SIGNS
 from loupe.checks.grammar import check_grammar, words_in
+from loupe.checks.text import SIGNS
 from loupe.db.decisions import decide, last_agents
 from loupe.db.entities import (
     LIVE,

@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from loupe.checks.form import Form, shown
+from loupe.checks.text import Form, shown
 from loupe.db.entities import NewEntity, WorkResult, new_entity
 from loupe.flows.answers import (
     UnusableAnswerError,

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from loupe.checks.form import SIGNS
+from loupe.checks.text import SIGNS
 from loupe.db.entities import StoredEntity, WorkResult, fetch_parents, new_entity
 from loupe.db.work import Pending
 from loupe.flows.answers import (

@@ -85,7 +85,8 @@ def _rewrite(run: UFine3CRun) -> None:
 
 def _check(run: UFine3CRun) -> None:
     authors = [str(model.ref) for model in run.profile.rewrite.models]
-    run.add(check_rewrites(run.context, run.dataset, run.profile.faithfulness, authors))
+    settings, checks = run.profile.faithfulness, run.build.checks
+    run.add(check_rewrites(run.context, run.dataset, settings, authors, checks))
 
 
 def _judge(run: UFine3CRun) -> None:

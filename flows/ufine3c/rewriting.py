@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from loupe.checks.form import Form
+from loupe.checks.text import Form
 from loupe.db.entities import StoredEntity, WorkResult, new_entity
 from loupe.db.work import Pending
 from loupe.flows.answers import language_of, object_schema, read_only_text, text_schema

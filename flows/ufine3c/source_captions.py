@@ -1,15 +1,12 @@
-"""Check the captions of the sources before models rewrite them: a caption describes one person."""
+"""Check the captions of the sources before models rewrite them."""
 
-import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import chain
 
 from loupe.annotate.queues import flag_reasons
-from loupe.checks.defects import outside_quotes, refusal_in
-from loupe.checks.form import Defect, Form, form_defect, shown, words_of
-from loupe.checks.language import ENGLISH, is_written_without_spaces
-from loupe.checks.support import content_words
+from loupe.checks.source_captions import source_defect
+from loupe.checks.text import Defect
 from loupe.db.entities import (
     LIVE,
     NewEntity,
@@ -37,7 +34,7 @@ _SHOWN = 3
 def check_source_captions(
     context: RunContext, dataset: str, language: str
 ) -> tuple[StageReport, ...]:
-    """Flag the captions of a dataset that do not describe one person, for the gate `originals`.
+    """Flag the captions of a dataset that do not describe one image, for the gate `originals`.
 
     They are texts that captions of several identities have (as a query such a text has several
     right answers, and one counts), and texts that are no description in `language`.
@@ -129,74 +126,3 @@ def _of_sources(store: Store, dataset: str) -> Iterator[tuple[StoredEntity, Capt
 
 def _key(caption: Caption) -> str:
     return sha256_of(" ".join(caption.text.casefold().split()).encode())
-
-
-# What people write is less tidy than what a model must write: missing spaces and stops, capitals.
-
-_FOREIGN_TO_DESCRIPTIONS = frozenset(
-    (
-        "addresses_reader",
-        "control_characters",
-        "gibberish",
-        "markup",
-        "mojibake",
-        "no_words",
-        "question",
-        "repetition",
-        "truncated_answer",
-        "wrong_language",
-    )
-)
-_FEWEST_WORDS = 2
-_FEWEST_LETTERS = 4
-_WIDE = str.maketrans("，。；：！？（）、", ",.;:!?(),")
-_MENDED = (
-    (re.compile(r"[\"“”„«»]"), ""),
-    (re.compile(r"\s+(?=[,.;:!?])"), ""),
-    (re.compile(r"[,.;:!?…]*([,.;:!?…])"), r"\1"),
-    (re.compile(r"…"), "."),
-    (re.compile(r"(?<=[^\W\d_])([,;:!?])(?=[^\W\d_])"), r"\1 "),
-    (re.compile(r"(?<=[^\W\d_])\.(?=[A-Z])|(?<=[^\W\d_]{3})\.(?=[a-z]+ )"), ". "),
-    (re.compile(r"(?<=\w)\((?=\w+ \w)"), " ("),
-    (re.compile(r"(?<=\w)\s*[-–—]{2,}\s*(?=\w)"), " - "),
-    (re.compile(r"(?<=\w)-\s+(?=\w)"), "-"),
-    (re.compile(r"\b(?:i|you) (?:can )?see\b", re.IGNORECASE), "there is"),
-    (re.compile(r"[\s,;:(–—-]+$"), ""),
-)
-"""Slips of people, with what they stand for."""
-
-
-_OPEN_TASK = re.compile(r"\b(?:TODO|FIXME|TBD|XXX)\b")
-_OF_CAPTIONS = content_words(
-    "caption description text title label name photo photograph picture image figure file number "
-    "example sample test placeholder template dummy content information data detail "
-    "add insert enter write written put fill goes come follow load find found open show display "
-    "provide give given available missing unavailable unknown untitled none null empty blank new "
-    "later soon todo tbd please sorry error occurred n na img"
-)
-"""How people speak of captions and images themselves, whatever the image shows."""
-
-
-def source_defect(text: str, language: str = ENGLISH) -> Defect | None:
-    """Return why a caption of a source is no description: a program, a placeholder, a language."""
-    if (refusal := refusal_in(text)) is not None:
-        return Defect("refusal", f"is a refusal: {shown(refusal)}")
-    if (task := _OPEN_TASK.search(outside_quotes(text))) is not None:
-        return Defect("placeholder", f"holds an open task: {shown(text[task.start() :])}")
-    plain = text.translate(_WIDE)
-    for slip, meant in _MENDED:
-        plain = slip.sub(meant, plain)
-    if plain.isupper():
-        plain = plain.lower()
-    if plain.count("(") != plain.count(")"):
-        plain = plain.replace("(", " ").replace(")", " ")
-    defect = form_defect(plain, Form(language, sentences=False))
-    if defect and defect.reason in _FOREIGN_TO_DESCRIPTIONS:
-        return defect
-    words = words_of(text)
-    is_one_word = len(words) < _FEWEST_WORDS and not is_written_without_spaces(language)
-    if is_one_word or len("".join(words)) < _FEWEST_LETTERS:
-        return Defect("too_short", f"is no description: {text!r:.60}")
-    if all(word.isdigit() for word in content_words(plain, language) - _OF_CAPTIONS):
-        return Defect("placeholder", f"says nothing about an image: {shown(text)}")
-    return None

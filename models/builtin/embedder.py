@@ -10,6 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from loupe.checks.person.description import Description, Role, Thing
+from loupe.checks.person.lexicon import load_lexicon
+from loupe.checks.person.parser import parse_description
 from loupe.models.adapter import Adapter
 from loupe.models.builtin.describer import (
     COLOURS,
@@ -22,9 +25,6 @@ from loupe.models.builtin.describer import (
     lab_of,
     person_colours,
 )
-from loupe.models.builtin.person.description import Description, Role, Thing
-from loupe.models.builtin.person.lexicon import load_lexicon
-from loupe.models.builtin.person.parser import parse_description
 from loupe.models.builtin.stills.scene import (
     ACTIONS,
     GARMENTS,

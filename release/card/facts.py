@@ -48,9 +48,14 @@ def languages(manifest: Manifest) -> list[str]:
     return ["en", *sorted(set(translated) - {"en"})]
 
 
-def is_of_persons(manifest: Manifest) -> bool:
-    """Whether the images show people instead of scenes."""
+def has_identities(manifest: Manifest) -> bool:
+    """Whether rows are of identities, of which several images may show the same one."""
     return not (manifest.statistics.tasks or manifest.statistics.contrasts)
+
+
+def is_of_persons(manifest: Manifest) -> bool:
+    """Whether the images show people instead of scenes or things."""
+    return has_identities(manifest) if manifest.of_persons is None else manifest.of_persons
 
 
 def cited_sources(manifest: Manifest) -> list[ReleasedSource]:

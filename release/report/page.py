@@ -14,7 +14,7 @@ from loupe.release.card.facts import (
     bibtex,
     citation,
     conditions_in_words,
-    is_of_persons,
+    has_identities,
     texts_sentence,
     whole_sentence,
 )
@@ -166,7 +166,7 @@ def _render_page(manifest: Manifest, difference: Mapping[str, Any] | None, withd
         shown_videos=_SHOWN_VIDEOS,
         shown_authors=_SHOWN_AUTHORS,
         shown_rows=_SHOWN_ROWS,
-        of_persons=is_of_persons(manifest),
+        has_identities=has_identities(manifest),
         about=manifest.about or ReleaseAbout(),
         bibtex=bibtex(citation(manifest)),
         sentences=[sentence for sentence in sentences if sentence],

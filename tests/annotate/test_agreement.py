@@ -277,7 +277,7 @@ def test_texts_are_compared_by_edit_distance_and_by_stated_facts() -> None:
 
 def test_texts_without_facts_have_no_attribute_agreement() -> None:
     found = agreement(items_with_texts(("a", "b")), lambda _: frozenset()).texts[0]
-    assert found.attributes.reason == "no text states an attribute of a person"
+    assert found.attributes.reason == "no text states a fact"
     assert agreement(items_with_texts(("a", "b"))).texts[0].attributes.value is None
 
 

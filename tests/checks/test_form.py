@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from loupe.checks.form import CAPTION, Form, form_defect
+from loupe.checks.form import form_defect
+from loupe.checks.text import CAPTION, Form
 from tests.annotate.interfaces.proposed import PHOTOGRAPHS
 from tests.checks.forms import Described, Spoil, bad_forms, described
 from tests.person_sets import REAL, own_texts, real_texts
@@ -37,3 +38,17 @@ def test_published_texts_have_the_form_of_captions() -> None:
     captions = [one["caption"] for row in rows for one in json.loads(row)["captions"]]
     assert [one for one in captions if form_defect(one, CAPTION)] == []
     assert [one for one in (*real_texts(), *own_texts()) if form_defect(one)] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ('A sign reads "Keep out of the yard, please" beside a gate.', None),
+        ('It has "Keep out of the yard, please" on it.', "markup"),
+        ('"Keep out of the yard, please, as the dogs bite," it says.', "markup"),
+    ],
+)
+def test_a_text_may_quote_but_is_no_quotation(text: str, reason: str | None) -> None:
+    """From three fifths in quotation marks on, a text is one."""
+    defect = form_defect(text, CAPTION)
+    assert (defect and defect.reason) == reason

@@ -59,6 +59,27 @@ def test_what_is_no_part_of_a_description_is_not_faithful(
         assert verdict(one.source, text, one.language) != "faithful", text
 
 
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("The red bus waits at the crossing, probably empty.", ["probably empty."]),
+        ("The red bus waits at the crossing, empty.", []),
+        ("Empty, the red bus waits at the crossing.", ["Empty"]),
+        ("The bus waits at the crossing, empty, deserted.", ["empty, deserted."]),
+        (
+            "Four large empty lorries overtake the bus.",
+            ["Four large empty lorries overtake the bus."],
+        ),
+        ("Four empty lorries by the red bus.", []),
+    ],
+)
+def test_a_clause_of_two_words_needs_support_and_a_long_sentence_a_third(
+    text: str, parts: list[str]
+) -> None:
+    source = "A red bus waits at a crossing."
+    assert [part.text for part in unsupported_parts(source, text)] == parts
+
+
 def test_a_rewrite_far_shorter_than_its_source_is_suspect() -> None:
     one = described()[0]
     assert verdict(one.source, "A red bus waits at a crossing.", "en") == "suspect"

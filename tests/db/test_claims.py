@@ -85,6 +85,23 @@ def test_a_process_that_beats_while_it_is_dropped_keeps_its_claims(sqlite_store:
         assert row_count(sqlite_store, Claim) == left
 
 
+def test_a_claim_that_was_given_up_counts_as_released(sqlite_store: Store) -> None:
+    """It cannot be deleted now, as where the disk is full, and must not look alive for ever."""
+    ours = claim_subject(sqlite_store, CALL)
+    assert ours is not None
+
+    def is_taken() -> bool:
+        with sqlite_store.read() as connection:
+            return sqlite_store.claims.is_taken(connection, CALL)
+
+    assert is_taken()
+    sqlite_store.claims.give_up(ours)
+    assert not is_taken()
+    assert row_count(sqlite_store, Claim) == 1
+    sqlite_store.claims.delete_given_up()
+    assert row_count(sqlite_store, Claim) == 0
+
+
 def test_claims_are_renewed_during_a_slow_request(store: Store) -> None:
     store.claims.lease_seconds = 0.3
     other = Store(store.engine)  # as another process sees it

@@ -9,7 +9,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from loupe.checks.defects import chatter_in, refusal_in
-from loupe.checks.form import CAPTION
+from loupe.checks.text import CAPTION
 from loupe.flows.answers import (
     UnusableAnswerError,
     check_language,

@@ -40,3 +40,10 @@ def test_an_error_names_the_line_that_is_not_a_pair(loupe: Loupe, tmp_path: Path
     assert ended.exit_code == 2
     assert "line 2: rewrite is missing" in ended.err
     assert loupe("check", "--source", SOURCE).exit_code == 2
+
+
+def test_texts_about_anything_are_judged_without_the_check_of_persons(loupe: Loupe) -> None:
+    pair = ("--source", SOURCE, "--rewrite", "She wears a blue skirt with a white blouse.")
+    [found] = loupe("check", *pair, "--checks", "form,support", "--json").json
+    assert found["verdict"] == "faithful"
+    assert "did you mean person?" in loupe("check", *pair, "--checks", "form,persn").err

@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from loupe.models.builtin.person.composer import RuleRewriter
+from loupe.demo.composer.rewriter import RuleRewriter
 from loupe.schemas.profile import BuiltinRewriter
 from loupe.schemas.records import Granularity
 from tests.flows.command_line import Loupe

@@ -125,3 +125,11 @@ def test_size_categories_are_those_of_the_hub() -> None:
     ]
     for rows, name in cases:
         assert size_category(rows) == name, (rows, name)
+
+
+def test_the_card_of_things_says_nothing_of_how_people_look(manifest: Manifest) -> None:
+    things = render_card(manifest.model_copy(update={"of_persons": False}))
+    for said in ("person-retrieval", "how people look", "images of people", "clothing, hair"):
+        assert said in render_card(manifest)
+        assert said not in things
+    assert "| split | identities |" in things

@@ -9,9 +9,9 @@ from typing import NamedTuple
 import pytest
 
 from loupe.annotate.interfaces.text_pages import missing_attributes
-from loupe.flows.ufine3c.description_differences import find_differences
-from loupe.models.builtin.person.composer import RuleRewriter
-from loupe.models.builtin.person.parser import parse_description
+from loupe.checks.person.differences import find_differences
+from loupe.checks.person.parser import parse_description
+from loupe.demo.composer.rewriter import RuleRewriter
 from loupe.schemas.faithfulness import Finding
 from loupe.schemas.profile import BuiltinRewriter
 from loupe.schemas.records import Granularity

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from loupe.checks.person.lexicon import load_lexicon
+from loupe.checks.person.parser import parse_description
 from loupe.models.builtin.describer import COLOURS, NAMES, lab_of, nearest_names, read_crop
-from loupe.models.builtin.person.lexicon import load_lexicon
-from loupe.models.builtin.person.parser import parse_description
 from loupe.models.chat import ChatModel
 from loupe.models.registry import build_chat_model
 from loupe.schemas.chat import ChatAnswer, ChatFailure, ChatImage, ChatRequest

@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterator, Sequence
 from functools import lru_cache, partial
 from itertools import chain, islice, pairwise
 
-from loupe.models.builtin.person.description import Description, Place
-from loupe.models.builtin.person.lexicon import INSIDE, KEPT_WORDS, Mention, Tag, load_lexicon
+from loupe.checks.person.description import Description, Place
+from loupe.checks.person.lexicon import INSIDE, KEPT_WORDS, Mention, Tag, load_lexicon
 from loupe.schemas.faithfulness import Attribute, Fact, Finding, Span
 
 LEXICON = load_lexicon()

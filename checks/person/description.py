@@ -7,7 +7,7 @@ from enum import StrEnum, auto
 from functools import cached_property
 from itertools import chain
 
-from loupe.models.builtin.person.lexicon import Mention, Tag, find_nonsense
+from loupe.checks.person.lexicon import Mention, Tag, find_nonsense
 from loupe.schemas.faithfulness import Attribute, Fact, Span
 
 

@@ -5,10 +5,10 @@ import re
 from random import Random
 from typing import Literal
 
+from loupe.checks.person.description import Description, Thing
+from loupe.checks.person.lexicon import load_lexicon
+from loupe.checks.person.parser import parse_description
 from loupe.models.adapter import BuiltinChatModel
-from loupe.models.builtin.person.description import Description, Thing
-from loupe.models.builtin.person.lexicon import load_lexicon
-from loupe.models.builtin.person.parser import parse_description
 from loupe.schemas.base import digest_of
 from loupe.schemas.chat import ChatRequest
 from loupe.schemas.faithfulness import Attribute, Fact, Span

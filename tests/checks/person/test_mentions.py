@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loupe.models.builtin.person.lexicon import Phrase, Tag, find_mentions, load_lexicon
+from loupe.checks.person.lexicon import Phrase, Tag, find_mentions, load_lexicon
 
 _LEXICON = load_lexicon()
 _KNOWN = sorted({word for phrase in _LEXICON.meanings for word in phrase if word.isalpha()})

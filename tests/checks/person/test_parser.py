@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loupe.models.builtin.person.parser import parse_description
+from loupe.checks.person.parser import parse_description
 
 _WORDS = (  # noqa: SIM905 - a list would take forty lines
     "a the his her black white red bag hat of with and , . is left hand one no it in shirt stripes "

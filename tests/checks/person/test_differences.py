@@ -2,8 +2,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from loupe.flows.ufine3c.description_differences import find_differences
-from loupe.models.builtin.person.parser import parse_description
+from loupe.checks.person.differences import find_differences
+from loupe.checks.person.parser import parse_description
 
 _WORDS = (
     *("a", "the", "his", "her", "no", "it", "one", ",", ".", "and", "of", "with", "in", "is"),

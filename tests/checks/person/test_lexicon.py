@@ -1,6 +1,6 @@
 import pytest
 
-from loupe.models.builtin.person.lexicon import Tag, load_lexicon
+from loupe.checks.person.lexicon import Tag, load_lexicon
 
 _LEXICON = load_lexicon()
 

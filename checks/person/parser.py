@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
 
-from loupe.models.builtin.person.description import Description, Place, Role, Thing
-from loupe.models.builtin.person.lexicon import (
+from loupe.checks.person.description import Description, Place, Role, Thing
+from loupe.checks.person.lexicon import (
     HELD,
     NOTHING,
     Lexicon,

@@ -1,8 +1,8 @@
 import re
 from typing import Literal
 
+from loupe.demo.composer.rewriter import RuleRewriter
 from loupe.flows.ufine3c.faithfulness import check_faithfulness
-from loupe.models.builtin.person.composer import RuleRewriter
 from loupe.schemas.faithfulness import FaithfulnessReport, RewritePair
 from loupe.schemas.profile import BuiltinRewriter, FaithfulnessSettings
 from tests.person_sets import REAL, own_texts, real_texts

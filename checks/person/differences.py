@@ -4,7 +4,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import product
 
-from loupe.flows.ufine3c.stray_words import (
+from loupe.checks.person.description import Description, Thing
+from loupe.checks.person.lexicon import INSIDE, Mention, Tag
+from loupe.checks.person.stray_words import (
     LEXICON,
     added,
     contradicted,
@@ -18,8 +20,6 @@ from loupe.flows.ufine3c.stray_words import (
     says_otherwise,
     word_fact,
 )
-from loupe.models.builtin.person.description import Description, Thing
-from loupe.models.builtin.person.lexicon import INSIDE, Mention, Tag
 from loupe.schemas.faithfulness import Attribute, Fact, Finding
 
 __all__ = ["find_differences"]

@@ -1,0 +1,1 @@
+"""The built-in rewriter of descriptions of persons: by rules, without a model."""
