@@ -25,6 +25,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.association import Scene, Tracker, ours, ours_with_embeddings, peer, quality
+from loupe.demo.worlds.street import (
+    OCCLUDED_FROM,
+    TrueSighting,
+    TrueVideo,
+    load_street_truth,
+    write_street_world,
+)
+from loupe.demo.worlds.street_script import FaultKind
 from loupe.flows.ufine6926.crops import TrackOrigin
 from loupe.flows.ufine6926.noise_filter import filter_track
 from loupe.flows.ufine6926.tracking import PeopleFollower
@@ -37,14 +45,6 @@ from loupe.schemas.chat import ModelRef
 from loupe.schemas.profile import Profile
 from loupe.schemas.tracking import BuiltinDetector
 from loupe.schemas.video import FilterReport, Track
-from loupe.sources.demonstration.street import (
-    OCCLUDED_FROM,
-    TrueSighting,
-    TrueVideo,
-    load_street_truth,
-    write_street_world,
-)
-from loupe.sources.demonstration.street_script import FaultKind
 from loupe.sources.motchallenge import Result
 from loupe.sources.video.reader import open_video
 

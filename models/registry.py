@@ -29,12 +29,11 @@ from loupe.schemas.embedding import (
     PlainModelSpec,
     TransformersEmbedder,
 )
-from loupe.schemas.image_edit import BuiltinEditor, ImageEditorSpec, QwenImageEdit
+from loupe.schemas.errors import ConfigurationError
+from loupe.schemas.image_edit import ImageEditorSpec, QwenImageEdit
 from loupe.schemas.image_search import GoogleSearch, OpenverseSearch
+from loupe.schemas.plugins import load_plugin, plugins
 from loupe.schemas.profile import (
-    BuiltinCaptioner,
-    BuiltinContraster,
-    BuiltinDescriber,
     BuiltinRewriter,
     ChatModelSpec,
     ImportedRewrites,
@@ -54,13 +53,8 @@ from loupe.schemas.tracking import (
 _BUILDERS: dict[type[Record], str] = {
     BuiltinRewriter: "loupe.models.builtin.person.composer.RuleRewriter",
     ImportedRewrites: "loupe.models.imported_rewrites.ImportedRewritesModel",
-    BuiltinDescriber: "loupe.models.builtin.describer.ColourDescriber",
-    BuiltinCaptioner: "loupe.models.builtin.stills.captioner.StillsCaptioner",
-    BuiltinContraster: "loupe.models.builtin.stills.contraster.StillsContraster",
     OpenAIChat: "loupe.models.openai_chat.OpenAIChatModel",
     VllmChat: "loupe.models.vllm_chat.VllmChatModel",
-    BuiltinEmbedder: "loupe.models.builtin.embedder.ColourLexiconEmbedder",
-    BuiltinStillsEmbedder: "loupe.models.builtin.embedder.StillsLexiconEmbedder",
     OpenClipEmbedder: "loupe.models.open_clip_embedder.OpenClipImageTextEmbedder",
     TransformersEmbedder: "loupe.models.transformers_embedder.load_transformers_embedder",
     MllmEmbedder: "loupe.models.transformers_embedder.MllmImageTextEmbedder",
@@ -69,16 +63,25 @@ _BUILDERS: dict[type[Record], str] = {
     FairMOTDetector: "loupe.models.fairmot.detector.FairMOTPersonDetector",
     ViTPoseModel: "loupe.models.pose.TransformersPoseModel",
     MediaPipePoseModel: "loupe.models.pose.MediaPipePoseModel",
-    BuiltinEditor: "loupe.models.builtin.stills.editor.StillsEditor",
     QwenImageEdit: "loupe.models.qwen_image_edit.QwenImageEditor",
     GoogleSearch: "loupe.models.search.google.GoogleImageSearch",
     OpenverseSearch: "loupe.models.search.openverse.OpenverseImageSearch",
 }
-"""What builds the model of a specification; its module is imported when the model is needed."""
+"""What builds the model of a specification; its module is imported when the model is needed.
+
+Other models are plugins (`loupe.models`), whose names are those of their providers.
+"""
 
 
-def _build(spec: Record) -> Any:
-    return resolve_name(_BUILDERS[type(spec)])(spec)
+def _build(spec: Any) -> Any:
+    if name := _BUILDERS.get(type(spec)):
+        return resolve_name(name)(spec)
+    if spec.provider not in plugins("models"):
+        raise ConfigurationError(
+            f"no installed package adds the model provider {spec.provider!r}; choose a profile "
+            f"with other models: --profile (docs/profiles.md)"
+        )
+    return load_plugin("models", spec.provider)(spec)
 
 
 def build_chat_model(spec: ChatModelSpec) -> ChatModel:

@@ -11,9 +11,8 @@ from loupe.flows.ccd.image_requests import request_images, sync_active_requests
 from loupe.flows.ccd.refining import refine_captions
 from loupe.flows.ccd.run import CcdRun, Clock, DownloaderMaker, search_of, utc_now
 from loupe.flows.ccd.strategies import propose_strategies
-from loupe.flows.engine.build_files import demonstration_build
 from loupe.flows.engine.image_checks import image_checks
-from loupe.flows.engine.pipeline import Gate, Loop, PipelineSpec, Release, Step
+from loupe.flows.engine.pipeline import Gate, Loop, PipelineSpec, Release, Step, demonstration
 from loupe.release.model_use import is_drawn
 from loupe.schemas.build import CcdBuild
 from loupe.schemas.profile import BuiltinContraster, Profile
@@ -36,8 +35,7 @@ def ccd_pipeline(
     """
     return PipelineSpec(
         form=CcdBuild,
-        demonstrate=partial(demonstration_build, CcdBuild, "ccd"),
-        announcement="the sources are the demonstration's stills, drawn once",
+        demonstrate=demonstration("build-ccd"),
         models=_models,
         checks=_checks,
         start=partial(CcdRun, make_downloader=make_downloader, clock=clock),

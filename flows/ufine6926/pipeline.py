@@ -6,9 +6,8 @@ from functools import partial
 from itertools import islice
 
 from loupe.db.entities import LIVE, count_entities
-from loupe.flows.engine.build_files import demonstration_build
 from loupe.flows.engine.context import PipelineRun, always
-from loupe.flows.engine.pipeline import SPLIT, Gate, PipelineSpec, Release, Step
+from loupe.flows.engine.pipeline import SPLIT, Gate, PipelineSpec, Release, Step, demonstration
 from loupe.flows.ufine6926.describing import draft_descriptions, offer_drafts
 from loupe.flows.ufine6926.identities import form_identities
 from loupe.flows.ufine6926.noise_filter import (
@@ -58,8 +57,7 @@ def ufine6926_pipeline(
     """
     return PipelineSpec(
         form=UFine6926Build,
-        demonstrate=partial(demonstration_build, UFine6926Build, "street"),
-        announcement="the sources are videos of the demonstration street, drawn once",
+        demonstrate=demonstration("build-ufine6926"),
         models=_models,
         checks=_checks,
         start=partial(UFine6926Run, make_detector=make_detector),

@@ -22,7 +22,7 @@ from loupe.schemas.errors import ConfigurationError
 from loupe.schemas.recos import RenderedTruth
 from loupe.schemas.taxonomy import RetrievalTask
 from loupe.schemas.validation import packaged_toml
-from loupe.sources.demonstration.people import Chance
+from loupe.sources.chance import Chance
 
 Colour = tuple[int, int, int]
 Size = tuple[int, int]

@@ -7,15 +7,15 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from loupe.models.tracking.detector import Detections, Frame, PersonDetector, Pixels
-from loupe.schemas.chat import ModelRef
-from loupe.schemas.tracking import DetectorSpec
-from loupe.sources.demonstration.street import (
+from loupe.demo.worlds.street import (
     StreetWorld,
     TrueVideo,
     load_street_truth,
     write_street_world,
 )
+from loupe.models.tracking.detector import Detections, Frame, PersonDetector, Pixels
+from loupe.schemas.chat import ModelRef
+from loupe.schemas.tracking import DetectorSpec
 from loupe.sources.video.reader import open_video
 
 _WIDTH = 32

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from loupe.demo.worlds.street import StreetWorld
 from loupe.release.model_use import DEMONSTRATION_CITATION
 from loupe.release.verify import verify_release
-from loupe.sources.demonstration.street import StreetWorld
 from tests.flows.homes import bytes_of, contents_of, problems_of
 from tests.flows.worlds import RunningProgram, loupe, write_toml
 

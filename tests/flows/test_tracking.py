@@ -13,6 +13,7 @@ from PIL import Image
 from loupe.db.blob_check import BlobCheck
 from loupe.db.entities import StoredEntity, find, parents_of
 from loupe.db.tables import Checkpoint
+from loupe.demo.worlds.street import StreetWorld
 from loupe.flows.blob_repair import repair_blobs
 from loupe.flows.engine.context import RunContext
 from loupe.flows.engine.report import StageReport
@@ -25,7 +26,6 @@ from loupe.schemas.errors import ModelError
 from loupe.schemas.provenance import Role
 from loupe.schemas.tracking import DetectorSpec, FairMOTDetector, FilterSettings, TrackingSettings
 from loupe.schemas.video import Track, TrackedVideo, Video
-from loupe.sources.demonstration.street import StreetWorld
 from loupe.sources.video.reader import open_video
 from tests.db.samples import row_count
 from tests.flows.runs import copied_run, new_run

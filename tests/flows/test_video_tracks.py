@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
+from loupe.demo.worlds.street import StreetWorld
 from loupe.flows.engine.report import Progress, StageReport
 from loupe.flows.ufine6926.video_tracks import VideoTracks, track_video
 from loupe.models.profiles.loader import load_profile
 from loupe.schemas.errors import UsageError
 from loupe.schemas.profile import Profile
 from loupe.schemas.tracking import FilterSettings, TrackingSettings
-from loupe.sources.demonstration.street import StreetWorld
 from loupe.sources.motchallenge import read_boxes
 from tests.flows.street import KnownStreet
 

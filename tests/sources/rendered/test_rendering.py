@@ -13,7 +13,7 @@ from loupe.schemas.errors import ConfigurationError, UsageError
 from loupe.schemas.requests import SignCategory, SignPair
 from loupe.schemas.retrieval_task import RENDERED_TASKS
 from loupe.schemas.taxonomy import RetrievalTask
-from loupe.sources.demonstration.people import Chance
+from loupe.sources.chance import Chance
 from loupe.sources.rendered import FontShelf, RenderOptions, task_refusal
 from loupe.sources.rendered.calculations import draw_calculation_task
 from loupe.sources.rendered.charts import draw_chart, draw_flowchart
