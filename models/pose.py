@@ -91,7 +91,8 @@ class MediaPipePoseModel(Adapter[tracking.MediaPipePoseModel]):
     def __init__(self, spec: tracking.MediaPipePoseModel) -> None:
         import cv2
 
-        folder = file_of_package("mediapipe", "modules", "pose_landmark")
+        what = f"the pose model {spec.name!r} (provider 'mediapipe')"
+        folder = file_of_package(what, "mediapipe", "modules", "pose_landmark")
         self._network = cv2.dnn.readNetFromTFLite(str(folder / "pose_landmark_full.tflite"))
         super().__init__(spec)
 

@@ -19,6 +19,7 @@ from loupe.schemas.chat import (
     ChatFailure,
     ChatOutcome,
     ChatRequest,
+    NamedModel,
     ServedModel,
 )
 from loupe.schemas.embedding import (
@@ -41,7 +42,6 @@ from loupe.schemas.profile import (
     VllmChat,
 )
 from loupe.schemas.tracking import (
-    BuiltinDetector,
     DetectorSpec,
     FairMOTDetector,
     MediaPipePoseModel,
@@ -58,7 +58,6 @@ _BUILDERS: dict[type[Record], str] = {
     OpenClipEmbedder: "loupe.models.open_clip_embedder.OpenClipImageTextEmbedder",
     TransformersEmbedder: "loupe.models.transformers_embedder.load_transformers_embedder",
     MllmEmbedder: "loupe.models.transformers_embedder.MllmImageTextEmbedder",
-    BuiltinDetector: "loupe.models.builtin.pedestrians.detector.BuiltinPedestrianDetector",
     SSDLiteDetector: "loupe.models.ssdlite.SSDLitePersonDetector",
     FairMOTDetector: "loupe.models.fairmot.detector.FairMOTPersonDetector",
     ViTPoseModel: "loupe.models.pose.TransformersPoseModel",
@@ -216,8 +215,6 @@ def _transformers_revision(spec: TransformersEmbedder | MllmEmbedder) -> dict[st
 def build_detector(spec: DetectorSpec) -> PersonDetector:
     """The detector that `spec` describes, loaded; only its own libraries are imported.
 
-    A detector may keep state between frames, so it processes one video at a time.
-
     Raises:
         MissingExtraError: the extra that the provider needs is not installed.
         ModelError: the model could not be loaded.
@@ -269,7 +266,7 @@ def build_image_search(spec: GoogleSearch | OpenverseSearch) -> ImageSearch:
     return cast("ImageSearch", _build(spec))
 
 
-def runs_on_gpu(spec: DetectorSpec) -> bool:
+def runs_on_gpu(spec: NamedModel) -> bool:
     """Whether detectors of `spec` share a GPU, so that running several at once gains nothing.
 
     Raises:

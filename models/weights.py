@@ -105,15 +105,20 @@ def require_digest(where: Path, wanted: str | None, found: str) -> None:
         raise ModelError(f"{str(where)!r} has the SHA-256 {found}; wanted {wanted}")
 
 
-def file_of_package(package: str, *parts: str) -> Path:
+def file_of_package(what: str, package: str, *parts: str) -> Path:
     """A file of weights in an installed package of the extra `vision`, without importing it.
+
+    Args:
+        what: the model, as messages name it.
+        package: the top-level package.
+        parts: the path of the file in the package.
 
     Raises:
         MissingExtraError: the package is not installed.
     """
     folder = installed_folder(package)
     if folder is None:
-        raise MissingExtraError(f"the model in the package {package!r}", "vision")
+        raise MissingExtraError(what, "vision")
     return folder.joinpath(*parts)
 
 

@@ -120,13 +120,14 @@ _Listings = dict[tuple[str, str | None], httpx.Response | httpx.HTTPError]
 _PROMPT_TOKENS = 1000  # minimum for a request in addition to its answer
 _SHOWN_MODELS = 5
 _TO_SEARCH, _TO_EVALUATE = "to find images", "to evaluate releases"
+_TO_TRACK = "to find people in videos"
 _NEEDS: dict[type[Any], tuple[str, str]] = {
     VllmChat: ("gpu", ""),
     ViTPoseModel: ("torch", ""),
     QwenImageEdit: ("torch", "to edit images"),
-    SSDLiteDetector: ("vision", ""),
-    MediaPipePoseModel: ("vision", ""),
-    FairMOTDetector: ("torch", "to track people in videos"),
+    SSDLiteDetector: ("vision", _TO_TRACK),
+    MediaPipePoseModel: ("vision", _TO_TRACK),
+    FairMOTDetector: ("torch", _TO_TRACK),
     GoogleSearch: ("", _TO_SEARCH),
     OpenverseSearch: ("", _TO_SEARCH),
     FolderSearch: ("", _TO_SEARCH),

@@ -27,7 +27,7 @@ from loupe.schemas.profile import BuiltinDescriber, Profile
 from loupe.schemas.proposals import Tracklet
 from loupe.schemas.records import Image
 from loupe.schemas.similarity import SplitSettings
-from loupe.schemas.tracking import BuiltinDetector, FilterSettings, TrackingSettings
+from loupe.schemas.tracking import FilterSettings
 from loupe.schemas.video import Video
 from loupe.services.diagnosis import Finding, ModelSpec, lacking
 
@@ -81,15 +81,16 @@ def _models(build: UFine6926Build, profile: Profile) -> list[ModelSpec]:
 
     Built-in drafts do not count if annotators write every description.
     """
-    tracking, filtering = _video_settings(build, profile)
-    pose = filtering.pose_model
+    needs_detector = any(source.detections is None for source in build.sources)
+    detectors = [profile.tracking.detector] if needs_detector else []
+    pose = _filter_settings(build, profile).pose_model
     asks_people = build.descriptions_gate == "required"
     drafters = [
         one
         for one in profile.describe.models
         if not asks_people or (build.drafts and not isinstance(one, BuiltinDescriber))
     ]
-    return [tracking.detector, *([pose] if pose is not None else []), *drafters]
+    return [*detectors, *([pose] if pose is not None else []), *drafters]
 
 
 def _checks(build: UFine6926Build, profile: Profile) -> Iterator[Finding]:
@@ -125,26 +126,19 @@ def _is_one_video(build: UFine6926Build) -> bool:
     return len(list(found)) == 1
 
 
-def _video_settings(
-    build: UFine6926Build, profile: Profile
-) -> tuple[TrackingSettings, FilterSettings]:
-    """Return the profile's settings; for drawn people without models that only know photographs."""
-    tracking, filtering = profile.tracking, profile.filter
+def _filter_settings(build: UFine6926Build, profile: Profile) -> FilterSettings:
+    """Return the profile's settings; for drawn people without a pose model."""
     if not build.drawn:
-        return tracking, filtering
-    return (
-        tracking.model_copy(update={"detector": BuiltinDetector()}),
-        filtering.model_copy(update={"pose_model": None}),
-    )
+        return profile.filter
+    return profile.filter.model_copy(update={"pose_model": None})
 
 
 def _track(run: UFine6926Run) -> None:
     context, dataset = run.context, run.dataset
-    tracking, _ = _video_settings(run.build, run.profile)
     for spec in run.build.sources:
         source, imported = import_videos(context, spec)
         run.add(imported, take_videos(context, dataset, source))
-        plan = plan_tracking(context, dataset, tracking, spec.every_nth_frame, spec.frame_rate)
+        plan = plan_tracking(context, dataset, run.profile.tracking, spec)
         run.add(track_videos(context, dataset, spec, plan, run.make_detector))
         run.plans[spec.name] = plan
     if not count_entities(run.store, dataset, Video.kind):
@@ -157,7 +151,7 @@ def _track(run: UFine6926Run) -> None:
 def _filter_and_propose(run: UFine6926Run) -> None:
     """Propose tracklets of the filtered tracks; reject those proposed under other settings."""
     context, dataset = run.context, run.dataset
-    run.filtering = plan_filter(context, dataset, _video_settings(run.build, run.profile)[1])
+    run.filtering = plan_filter(context, dataset, _filter_settings(run.build, run.profile))
     run.add(filter_tracks(context, dataset, run.filtering))
     for spec in run.build.sources:
         run.add(propose(context, dataset, spec, run.plans[spec.name], run.filtering))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from loupe.models.adapter import FrameAdapter
+from loupe.models.adapter import Adapter
 from loupe.models.tracking.detector import Detections, Frame, Pixels
 from loupe.models.weights import checkpoint_digest, needs_extra, torch_device
 from loupe.schemas.errors import ModelError
@@ -113,7 +113,7 @@ def _network(checkpoint: Path, sha256: str, device: "torch.device") -> "FairMOTN
     return load_network(checkpoint, sha256).to(device)
 
 
-class FairMOTPersonDetector(FrameAdapter[FairMOTDetector]):
+class FairMOTPersonDetector(Adapter[FairMOTDetector]):
     """Finds people and their embeddings with a published checkpoint; frames are independent.
 
     FairMOT's own decoding has no other suppression than that a cell must score highest among its

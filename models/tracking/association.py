@@ -564,8 +564,6 @@ def _columns(tracks: Tracks) -> tuple[str, ...]:
 class PersonTracker:
     """Follows the people of one video; every video needs a tracker of its own.
 
-    The detector may have seen other videos, which it forgets.
-
     Its state can be saved after any frame and restored into a new tracker with the same settings,
     which then continues exactly as this one would have.
     """
@@ -573,7 +571,6 @@ class PersonTracker:
     def __init__(
         self, detector: PersonDetector, settings: AssociationSettings, frame_rate: float
     ) -> None:
-        detector.reset()
         self._detector = detector
         self._association = Association(settings, frame_rate)
 
@@ -591,8 +588,7 @@ class PersonTracker:
 
     def state(self) -> bytes:
         """Return the complete state."""
-        parts = {"detector": self._detector.state(), "association": self._association.state()}
-        return as_bytes({name: np.frombuffer(part, np.uint8) for name, part in parts.items()})
+        return self._association.state()
 
     def restore(self, state: bytes) -> None:
         """Restore the state of another tracker.
@@ -600,6 +596,4 @@ class PersonTracker:
         Raises:
             IntegrityError: `state` is not that of a tracker.
         """
-        parts = from_bytes(state, "detector", "association")
-        self._detector.restore(parts["detector"].tobytes())
-        self._association.restore(parts["association"].tobytes())
+        self._association.restore(state)

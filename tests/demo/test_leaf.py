@@ -28,7 +28,7 @@ def test_everything_else_is_imported_without_the_demonstration() -> None:
 
 
 def test_what_is_not_installed_is_named_with_the_remedy(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="no demonstration of build-x is installed; .* --config"):
+    with pytest.raises(UsageError, match=r"no demonstration of build-x is installed; .* --config"):
         demonstration("build-x")(tmp_path)
     spec: Any = SimpleNamespace(provider="drawn")
     with pytest.raises(ConfigurationError, match="provider 'drawn'; choose a profile with other"):

@@ -69,7 +69,7 @@ class TrackedRun:
         addresses = tuple(map(str, street.videos))
         self.spec = VideoSourceSpec(name="street", videos=addresses, licence="CC0-1.0")
         settings = TrackingSettings(observations=8)
-        self.tracking = plan_tracking(run, DATASET, settings)
+        self.tracking = plan_tracking(run, DATASET, settings, self.spec)
 
     def follow(self, known: KnownStreet) -> None:
         """Import the videos and track their people."""

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from loupe.demo.worlds.figure import View
 from loupe.demo.worlds.people import draw_person_attributes
 from loupe.demo.worlds.street import (
+    DETECTIONS,
     RenderedFrame,
     TrueVideo,
     load_street_truth,
@@ -26,6 +27,7 @@ from loupe.demo.worlds.street_script import (
     Waypoint,
 )
 from loupe.sources.chance import Chance
+from loupe.sources.motchallenge import read_boxes
 
 _CAMERA = Camera(width_px=256, height_px=144, stature_px=84)
 
@@ -152,6 +154,27 @@ def test_videos_have_the_frames_and_the_faults_of_the_truth(
     assert (folder / copy.file_path).read_bytes() != (folder / first.file_path).read_bytes()
     for ours, theirs in zip(_decoded(folder, first), _decoded(folder, copy), strict=True):
         assert np.abs(ours - theirs).mean() < 6
+
+
+def test_detections_have_the_stated_noise(folder: Path, videos: tuple[TrueVideo, ...]) -> None:
+    visible = missed = 0
+    errors: list[float] = []
+    for video in videos:
+        boxes, _ = read_boxes(folder / DETECTIONS / f"{video.name}.txt")
+        found = dict(boxes.by_frame())
+        for one in video.sightings:
+            if one.visible < 0.3:
+                continue
+            visible += 1
+            left, top, right, bottom = one.box_xyxy
+            true = np.array([left, top, right - left, bottom - top])
+            here = found[one.frame + 1].boxes_tlwh if one.frame + 1 in found else np.empty((0, 4))
+            off = np.abs(here - true).max(axis=1) / (bottom - top)
+            missed += not (off < 0.2).any()
+            if (off < 0.2).any():
+                errors += ((here[off.argmin()] - true)[:2] / (bottom - top)).tolist()
+    assert 0.005 < missed / visible < 0.06
+    assert np.std(errors) == pytest.approx(0.02, rel=0.2)
 
 
 def test_every_kind_of_fault_occurs(videos: tuple[TrueVideo, ...]) -> None:

@@ -1,11 +1,11 @@
-"""A drawn street of flat figures that the HOG detects, with ground-truth boxes."""
+"""A drawn street of flat figures, with ground-truth boxes."""
 
 from typing import NamedTuple
 
 import cv2
 import numpy as np
 
-from loupe.models.builtin.pedestrians.background import Boxes
+from loupe.models.tracking.appearance import Boxes
 from loupe.models.tracking.detector import Frame, Pixels
 
 Colour = tuple[int, int, int]
@@ -65,14 +65,11 @@ def frame_of(
     walkers: list[Walker],
     number: int,
     *,
-    street: Pixels | None = None,
     light: float = 1.0,
-    shake: tuple[int, int] = (0, 0),
 ) -> Frame:
     """Draw frame `number` of a video of `walkers` at ten frames per second."""
-    pixels = (place() if street is None else street).copy()
+    pixels = place()
     for walker in walkers:
         paint(pixels, walker, number)
-    pixels = np.roll(pixels, shake, axis=(1, 0))
     lit = np.clip(pixels * light, 0, 255).astype(np.uint8)
     return Frame(number, number / 10, lit)

@@ -1,9 +1,14 @@
 import numpy as np
 
-from loupe.models.builtin.pedestrians.background import Boxes
-from loupe.models.builtin.pedestrians.detector import DIMENSIONS, MEAN, embeddings_of, signatures
+from loupe.models.tracking.appearance import (
+    DIMENSIONS,
+    MEAN,
+    Boxes,
+    embeddings_of,
+    signatures,
+)
 from loupe.models.tracking.detector import Pixels
-from tests.models.builtin.pedestrians.street import Walker, frame_of
+from tests.models.tracking.walkers import Walker, frame_of
 
 RED = Walker(50, 50)
 OTHERS = [
