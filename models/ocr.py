@@ -9,9 +9,9 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from PIL import Image
 
-from loupe.models.weights import needs_extra
 from loupe.schemas.chat import ModelRef
 from loupe.schemas.decoders import as_rgb
+from loupe.schemas.extras import needs_extra
 from loupe.schemas.profile import TextReaderName
 
 _MODULE: Final = "rapidocr_onnxruntime"

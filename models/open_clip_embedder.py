@@ -15,12 +15,12 @@ from loupe.models.weights import (
     folder_digest,
     loading_faults,
     local_folder,
-    needs_extra,
     require_digest,
 )
 from loupe.schemas.decoders import plain_picture
 from loupe.schemas.embedding import OpenClipEmbedder
 from loupe.schemas.errors import ModelError
+from loupe.schemas.extras import needs_extra
 from loupe.schemas.validation import refuse_code
 
 _QUICK = "-quickgelu"

@@ -12,11 +12,11 @@ from loupe.models.weights import (
     file_of_package,
     load_network,
     loading_faults,
-    needs_extra,
     torch_device,
 )
 from loupe.schemas import tracking
 from loupe.schemas.errors import ModelError
+from loupe.schemas.extras import needs_extra
 from loupe.schemas.video import Body
 
 # ViTPose (Xu et al., NeurIPS 2022) as implemented in transformers.

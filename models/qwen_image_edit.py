@@ -17,9 +17,10 @@ from PIL import Image
 
 from loupe.models.adapter import Adapter
 from loupe.models.image_editor import edited_picture
-from loupe.models.weights import hub_commit, loading_faults, needs_extra, torch_device
+from loupe.models.weights import hub_commit, loading_faults, torch_device
 from loupe.schemas.decoders import as_rgb
 from loupe.schemas.errors import ModelError
+from loupe.schemas.extras import needs_extra
 from loupe.schemas.image_edit import EditFailure, EditOutcome, EditRequest, QwenImageEdit
 from loupe.schemas.validation import fault_of
 

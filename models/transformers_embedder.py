@@ -14,12 +14,12 @@ from loupe.models.weights import (
     configuration_of,
     load_network,
     loading_faults,
-    needs_extra,
     processor_of,
 )
 from loupe.schemas.decoders import plain_picture
 from loupe.schemas.embedding import MllmEmbedder, TransformersEmbedder, mllm_families
 from loupe.schemas.errors import ModelError
+from loupe.schemas.extras import needs_extra
 
 _CLASSES = {
     "align": "AlignModel",

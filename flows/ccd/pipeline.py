@@ -17,11 +17,11 @@ from loupe.release.model_use import is_drawn
 from loupe.schemas.build import CcdBuild
 from loupe.schemas.profile import BuiltinContraster, Profile
 from loupe.services.diagnosis import Finding, ModelSpec, lacking
-from loupe.sources.web.downloading import ImageDownloader
+from loupe.sources.web import open_downloader
 
 
 def ccd_pipeline(
-    make_downloader: DownloaderMaker = ImageDownloader, clock: Clock = utc_now
+    make_downloader: DownloaderMaker = open_downloader, clock: Clock = utc_now
 ) -> PipelineSpec[CcdBuild, CcdRun]:
     """Propose strategies, obtain an image for each, and write fine captions for whole groups.
 

@@ -22,7 +22,9 @@ from loupe.flows.ufine6926.video_import import import_videos, take_videos
 from loupe.models.registry import build_detector
 from loupe.release.model_use import is_drawn
 from loupe.schemas.build import UFine6926Build
+from loupe.schemas.checkout import install_command
 from loupe.schemas.errors import ConfigurationError
+from loupe.schemas.extras import missing_modules
 from loupe.schemas.profile import BuiltinDescriber, Profile
 from loupe.schemas.proposals import Tracklet
 from loupe.schemas.records import Image
@@ -94,7 +96,10 @@ def _models(build: UFine6926Build, profile: Profile) -> list[ModelSpec]:
 
 
 def _checks(build: UFine6926Build, profile: Profile) -> Iterator[Finding]:
-    """Check whether the people in the videos can be described, and split into train and test."""
+    """Check whether videos can be read, and people be described and split into train and test."""
+    if missing_modules("video"):
+        yield lacking("videos", "need the extra video", install_command("video"))
+        return
     if any(isinstance(one, BuiltinDescriber) for one in _models(build, profile)):
         for source in build.sources:
             if not is_drawn(source):

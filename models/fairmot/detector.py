@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 
 from loupe.models.adapter import Adapter
 from loupe.models.tracking.detector import Detections, Frame, Pixels
-from loupe.models.weights import checkpoint_digest, needs_extra, torch_device
+from loupe.models.weights import checkpoint_digest, torch_device
 from loupe.schemas.errors import ModelError
+from loupe.schemas.extras import needs_extra
 from loupe.schemas.tracking import FairMOTDetector
 
 if TYPE_CHECKING:

@@ -56,7 +56,7 @@ NOT_RUN: dict[str, dict[str, str]] = {
     "docs/api-key.md": {"loupe run": KEY, "loupe doctor": KEY},
     "docs/build-files.md": {
         "loupe run build-ufine3c --config ufine3c --profile paper": DATA,
-        "loupe run build-ufine3c": ELSEWHERE + "test_demonstration.py",
+        "loupe run build-ufine3c": ELSEWHERE + "tests/demo/test_builds.py",
     },
     "docs/ccd.md": {"loupe": KEY},
     "docs/cluster.md": {"": "needs a Ray cluster; see tests/flows/test_ray.py"},

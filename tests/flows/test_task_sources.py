@@ -226,8 +226,8 @@ def test_a_missing_font_only_skips_its_task(run: RunContext) -> None:
     assert left_out.rejected == {"missing_font": 1}
     (lost,) = quarantined(run.store, DATASET)
     assert lost.detail == (
-        "the font 'Noto Sans SC' is not installed, wanted the package 'pylopdf-fonts-zh-cn'; "
-        "install it with: uv pip install pylopdf-fonts-zh-cn"
+        "the font 'Noto Sans SC' (package 'pylopdf-fonts-zh-cn', extra 'render') is not installed; "
+        "install it with: uv pip install -e '.[render]'"
     )
     alone = build.model_copy(update={"dataset": "alone", "tasks": tuple(tasks[1:])})
     with pytest.raises(ConfigurationError, match="no task can be drawn: the font 'Noto Sans SC'"):
