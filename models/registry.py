@@ -72,14 +72,19 @@ Other models are plugins (`loupe.models`), whose names are those of their provid
 """
 
 
+def has_builder(spec: Any) -> bool:
+    """Whether the code of the model is installed, without the libraries that it may need."""
+    return type(spec) in _BUILDERS or spec.provider in plugins("models")
+
+
 def _build(spec: Any) -> Any:
-    if name := _BUILDERS.get(type(spec)):
-        return resolve_name(name)(spec)
-    if spec.provider not in plugins("models"):
+    if not has_builder(spec):
         raise ConfigurationError(
             f"no installed package adds the model provider {spec.provider!r}; choose a profile "
             f"with other models: --profile (docs/profiles.md)"
         )
+    if name := _BUILDERS.get(type(spec)):
+        return resolve_name(name)(spec)
     return load_plugin("models", spec.provider)(spec)
 
 

@@ -25,6 +25,7 @@ from loupe.models.imported_rewrites import read_pairs_of
 from loupe.models.model_list import list_models, listed_model, listed_models
 from loupe.models.profiles.loader import load_profile
 from loupe.models.profiles.settings import Settings
+from loupe.models.registry import has_builder
 from loupe.schemas.base import Record
 from loupe.schemas.checkout import DISTRIBUTION, install_command
 from loupe.schemas.embedding import (
@@ -194,6 +195,9 @@ def _check_spec(spec: ModelSpec, listings: _Listings) -> Finding:
         return absent(subject, detail, "export LOUPE_PROFILE__CONTRAST__SEARCH__PROVIDER=openverse")
     needs = next((needs for kind, needs in _NEEDS.items() if isinstance(spec, kind)), None)
     if needs is None:
+        if not has_builder(spec):
+            detail = f"no installed package adds the provider {spec.provider!r}"
+            return lacking(subject, detail, "choose a profile with other models")
         return fine(subject, "built in")
     extra, use = needs
     report, needed = (absent, f"; needed {use}") if use else (lacking, "")
