@@ -124,7 +124,8 @@ def _colouring(picture: Lab, zone: Zone) -> Colouring:
 def _zone(picture: Lab, zone: Zone) -> tuple[Lab, NDArray[np.bool_]]:
     """Return the pixels of a zone, and which of them differ from both ends of their row."""
     height, width = picture.shape[:2]
-    top, strip = int(zone.top * height), max(1, int(_BORDER * width))
+    top = int(zone.top * height)
+    strip = max(1, int(_BORDER * width))
     band = picture[top : max(int(zone.bottom * height), top + 1)]
     inside = band[:, int(zone.left * width) : int(zone.right * width)]
     street = np.concatenate([band[:, :strip], band[:, -strip:]], axis=1)

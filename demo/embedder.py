@@ -144,7 +144,8 @@ _SKIN_TONES = ((244, 212, 188), (214, 168, 130), (158, 108, 74), (98, 64, 46))
 _SKIN_DISTANCE = 10.0
 _MUCH_SKIN = 0.3
 
-_ARMS, _LEGS = Zone(0.34, 0.50, 0.12, 0.88), Zone(0.68, 0.84, 0.20, 0.80)
+_ARMS = Zone(0.34, 0.50, 0.12, 0.88)
+_LEGS = Zone(0.68, 0.84, 0.20, 0.80)
 _BODY = {
     "head": HEAD,
     "upper": UPPER,
@@ -184,12 +185,12 @@ def _pattern(picture: Lab, place: Zone) -> float:
         int(place.top * height) : int(place.bottom * height),
         int((place.left + 0.1) * width) : int((place.right - 0.1) * width) + 1,
     ]
-    changes = [
-        float(np.linalg.norm(np.diff(inside, axis=axis), axis=2).mean())
-        for axis in (0, 1)
-        if inside.shape[axis] > 1
-    ]
-    return float(np.tanh((max(changes, default=0.0) - _CALM) / _CALM))
+    most_change = 0.0
+    for axis in (0, 1):
+        if inside.shape[axis] > 1:
+            steps = np.linalg.norm(np.diff(inside, axis=axis), axis=2)
+            most_change = max(most_change, float(steps.mean()))
+    return float(np.tanh((most_change - _CALM) / _CALM))
 
 
 def _bare(picture: Lab, place: Zone) -> float:
@@ -254,11 +255,11 @@ def _sceneries() -> tuple[dict[str, tuple[str, Likeness]], re.Pattern[str]]:
 
 def _paint_background(canvas: dict[str, Likeness], text: str, description: Description) -> None:
     """Paint backgrounds in their usual zones, in their own colour unless the text names another."""
-    stated = {
-        thing.span[0]: colour
-        for thing in description.items
-        if (colour := _colour_of(thing)) is not None
-    }
+    stated: dict[int, Likeness] = {}
+    for thing in description.items:
+        colour = _colour_of(thing)
+        if colour is not None:
+            stated[thing.span[0]] = colour
     known, pattern = _sceneries()
     for match in pattern.finditer(text.casefold()):
         zone, usual = known[match[0]]
@@ -269,7 +270,8 @@ def _paint_background(canvas: dict[str, Likeness], text: str, description: Descr
 
 def _paint_item(canvas: dict[str, Likeness], marks: dict[str, float], item: Thing) -> None:
     """Paint an item that is worn or carried."""
-    slot, colour = _slot(item), _colour_of(item)
+    slot = _slot(item)
+    colour = _colour_of(item)
     patterned = 1.0 if item.values(Attribute.PATTERN) else _PLAIN
     for zone, share in _PLACES.get(slot, {}).items():
         if colour is not None:
@@ -336,7 +338,9 @@ class ColourLexiconEmbedder(Adapter[BuiltinEmbedder | BuiltinStillsEmbedder]):
 
 Vector = NDArray[np.float64]
 
-_CONTENT, _COLOURS, _LAYOUT = 1.0, 0.3, 0.35
+_CONTENT = 1.0
+_COLOURS = 0.3
+_LAYOUT = 0.35
 _STILL_BIAS = 0.02  # so that an empty text has a direction as well
 
 
@@ -383,7 +387,9 @@ _AXES = {statement: axis for axis, statement in enumerate(_MADE)}
 
 _GRID = 4
 _SIDE_PX = 64
-_EDGE_SCALE, _LIGHT_SCALE, _TINT_SCALE = 12.0, 22.0, 14.0
+_EDGE_SCALE = 12.0
+_LIGHT_SCALE = 22.0
+_TINT_SCALE = 14.0
 _MEAN_LIGHT = 62.0
 _DIRECTIONS = 4
 _LAYOUT_DIMENSION = _GRID * _GRID * (3 + _DIRECTIONS)
@@ -401,7 +407,8 @@ def _layout_of(image: Image.Image) -> Vector:
     lab = lab_of(small)
     colours = (_cells(lab) - (_MEAN_LIGHT, 0, 0)) / (_LIGHT_SCALE, _TINT_SCALE, _TINT_SCALE)
     light = lab[..., 0]
-    right, down = cv2.Sobel(light, cv2.CV_32F, 1, 0), cv2.Sobel(light, cv2.CV_32F, 0, 1)
+    right = cv2.Sobel(light, cv2.CV_32F, 1, 0)
+    down = cv2.Sobel(light, cv2.CV_32F, 0, 1)
     direction = (np.arctan2(down, right) % np.pi / np.pi * _DIRECTIONS).astype(int) % _DIRECTIONS
     strength = np.hypot(right, down)
     edges = np.stack([strength * (direction == one) for one in range(_DIRECTIONS)], axis=-1)

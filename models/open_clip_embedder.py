@@ -110,7 +110,8 @@ def _described(open_clip: Any, spec: OpenClipEmbedder, name: str) -> dict[str, A
         refuse_code(described)
     except ValueError as error:
         raise ModelError(f"{where!r}: {error}") from error
-    text, vision = described.get("text_cfg", {}), described.get("vision_cfg", {})
+    text = described.get("text_cfg", {})
+    vision = described.get("vision_cfg", {})
     others = [text.get("hf_model_name"), vision.get("timm_model_name")]
     if folder is None:  # a folder has a vocabulary of its own
         others.append(text.get("hf_tokenizer_name"))

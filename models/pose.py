@@ -102,7 +102,8 @@ class MediaPipePoseModel(Adapter[tracking.MediaPipePoseModel]):
 
         height, width = pixels.shape[:2]
         side = max(height, width)
-        above, before = (side - height) // 2, (side - width) // 2
+        above = (side - height) // 2
+        before = (side - width) // 2
         square = np.zeros((side, side, 3), np.uint8)
         square[above : above + height, before : before + width] = pixels
         self._network.setInput(cv2.dnn.blobFromImage(square, 1 / 255, (_SIDE_PX, _SIDE_PX)))

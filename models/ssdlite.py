@@ -70,10 +70,12 @@ class SSDLitePersonDetector(Adapter[SSDLiteDetector]):
         )
         sides = boxes[:, 2:] - boxes[:, :2]
         kept = (scores >= self._spec.score_threshold) & (sides[:, 0] < _WIDEST_ASPECT * sides[:, 1])
-        boxes, scores = boxes[kept], scores[kept]
+        boxes = boxes[kept]
+        scores = scores[kept]
         apart = _best_apart(boxes, scores, self._spec.overlap_threshold)
         shrink = np.array([width / columns, height / rows] * 2, np.float32)
-        boxes, scores = boxes[apart] * shrink, scores[apart]
+        boxes = boxes[apart] * shrink
+        scores = scores[apart]
         return Detections(boxes, scores, embeddings_of(frame.pixels, boxes))
 
 
@@ -117,7 +119,8 @@ def _layer(
     heights, widths = ((sides * root)[:, None, None] for root in (1 / roots, roots))
     across = (np.arange(columns) + 0.5)[None, None, :] * size_px[0] / columns + x * widths
     down = (np.arange(rows) + 0.5)[None, :, None] * size_px[1] / rows + y * heights
-    half_width, half_height = np.exp(log_width) * widths / 2, np.exp(log_height) * heights / 2
+    half_width = np.exp(log_width) * widths / 2
+    half_height = np.exp(log_height) * heights / 2
     boxes = np.stack(
         [across - half_width, down - half_height, across + half_width, down + half_height], axis=-1
     )

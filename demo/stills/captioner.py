@@ -1,7 +1,7 @@
 """A captioner of given facts, of the scene in the strip of a drawn still, or of colours."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, combinations, islice, permutations
 from typing import Any, Protocol, TypeVar
 
@@ -178,7 +178,11 @@ def _choices(details: Sequence[T], size: int, most: int = 60) -> list[tuple[T, .
     """Yield selections of `size` details in their order, the most important first."""
     size = min(size, len(details))
     places = sorted(combinations(range(len(details)), size), key=lambda one: (sum(one), one))
-    return [tuple(details[place] for place in one) for one in places[:most]]
+
+    def at(chosen: Iterable[int]) -> tuple[T, ...]:
+        return tuple(details[place] for place in chosen)
+
+    return [at(chosen) for chosen in places[:most]]
 
 
 # The tellers.
@@ -216,11 +220,11 @@ class StillTeller:
 
     def captions(self, size: int) -> Iterator[str]:
         """Return true captions with `size` details, in several forms."""
-        written = [
-            write(self._content, details, turned=turned)
-            for details in _choices(self._details, size)[:20]
-            for turned in (False, *([True] if any("relation" in one for one in details) else []))
-        ]
+        written: list[list[str]] = []
+        for details in _choices(self._details, size)[:20]:
+            written.append(write(self._content, details))
+            if any(name == "relation" for name, _ in details):
+                written.append(write(self._content, details, turned=True))
         for form in range(5):
             for number, texts in enumerate(written):
                 yield texts[(form + number) % len(texts)]
@@ -269,12 +273,17 @@ class ColourTeller:
         names = nearest_names(lab_of(np.asarray(small, np.uint8)).reshape(-1, 3))
         field = names.reshape(self._SIDE_PX, self._SIDE_PX)
         third = self._SIDE_PX // 3
-        parts = (field[:third], field[-third:], field[third:-third], field[:, :third],
-                 field[:, -third:])  # fmt: skip
-        self._details = [
-            f"{NAMES[int(np.bincount(part.ravel(), minlength=len(NAMES)).argmax())]} {where}"
-            for part, where in zip(parts, self._PLACES, strict=True)
-        ]
+        parts = (
+            field[:third],
+            field[-third:],
+            field[third:-third],
+            field[:, :third],
+            field[:, -third:],
+        )
+        self._details: list[str] = []
+        for part, where in zip(parts, self._PLACES, strict=True):
+            counts = np.bincount(part.ravel(), minlength=len(NAMES))
+            self._details.append(f"{NAMES[int(counts.argmax())]} {where}")
 
     def size_of(self, text: str) -> int:
         """Return the number of positions in a caption."""

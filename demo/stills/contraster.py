@@ -4,6 +4,7 @@ import hashlib
 import json
 import random
 import re
+from collections import Counter
 from collections.abc import Iterator
 from itertools import islice, zip_longest
 from typing import Any, NamedTuple
@@ -101,8 +102,9 @@ def _strategies(request: ChatRequest) -> list[dict[str, str]]:
         changes = _photograph_changes(image)
     else:
         proposed = _changes(content_of(scene)).values()
-        shuffled = [chance.sample(items, len(items))[:_TRIED] for items in proposed]
-        changes = [change for some in shuffled for change in some]
+        changes = []
+        for items in proposed:
+            changes += chance.sample(items, len(items))[:_TRIED]
     by_type: dict[DifferenceType, list[Change]] = {}
     for change in changes:
         by_type.setdefault(ASPECTS[change.aspect].difference, []).append(change)
@@ -131,25 +133,24 @@ def _changes(content: Content) -> dict[str, list[Change]]:
     """Return possible changes of a still, by aspect."""
     found: dict[str, list[Change]] = {aspect: [] for aspect in ASPECTS}
     there = [group.kind for group in content.groups]
-    lone = [one for one in content.groups if one.kind in THINGS and there.count(one.kind) == 1]
+    counts = Counter(there)
+    lone = [one for one in content.groups if one.kind in THINGS and counts[one.kind] == 1]
     for kind, colour, number, _ in lone:
         many = (number or 1) > 1
-        what, colour = KINDS[kind].plural if many else kind, colour or ""
+        what = KINDS[kind].plural if many else kind
+        colour = colour or ""
         found["colour"] += [
             Change("colour", new, colour, what) for new in KINDS[kind].colours if new != colour
         ]
-        found["kind"] += [
-            Change("kind", KINDS[new].plural if many else new, "", what, colour)
-            for new in THINGS
-            if new not in there
-            and colour in KINDS[new].colours
-            and KINDS[new].flies == KINDS[kind].flies
-        ]
+        for new in THINGS:
+            fits = colour in KINDS[new].colours and KINDS[new].flies == KINDS[kind].flies
+            if fits and new not in there:
+                name = KINDS[new].plural if many else new
+                found["kind"].append(Change("kind", name, "", what, colour))
     worn = dict(content.clothes)
     for garment, colour in content.clothes:
-        found["colour"] += [
-            Change("colour", new, colour, garment) for new in COLOURS if new not in worn.values()
-        ]
+        unworn = [new for new in COLOURS if new not in set(worn.values())]
+        found["colour"] += [Change("colour", new, colour, garment) for new in unworn]
     single = {one.kind: one.colour or "" for one in lone if one.number == 1}
     for one, relation, two in content.relations:
         if one in single and two in single:

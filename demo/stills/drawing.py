@@ -95,20 +95,20 @@ def _place(scene: Scene, height: int) -> Image.Image:
     chance = random.Random(f"{scene.place} {scene.seed}")  # noqa: S311
     ground = _GROUNDS[scene.place]
     horizon = round(height * chance.uniform(0.4, 0.48))
-    rows = [
-        np.linspace(first, last, rows)
-        for (first, last), rows in ((ground.sky, horizon), (ground.ground, height - horizon))
-    ]
-    column = Image.fromarray(np.concatenate(rows)[:, None].round().astype(np.uint8))
+    sky = np.linspace(*ground.sky, horizon)
+    floor = np.linspace(*ground.ground, height - horizon)
+    colours = np.concatenate([sky, floor]).round().astype(np.uint8)
+    column = Image.fromarray(colours[:, None])
     picture = column.resize((WIDTH_PX * _FINE, height * _FINE), Image.Resampling.NEAREST)
     draw = ImageDraw.Draw(picture)
-    for shape, number, colours, wide, high, low in ground.scattered:
+    for shape, number, fills, wide, high, low in ground.scattered:
         for _ in range(number):
-            x, width = chance.uniform(0, WIDTH_PX), chance.uniform(*wide)
+            x = chance.uniform(0, WIDTH_PX)
+            width = chance.uniform(*wide)
             bottom = horizon + chance.uniform(*low)
             edges = (x - width / 2, bottom - chance.uniform(*high), x + width / 2, bottom)
             put = draw.ellipse if shape == "oval" else draw.rectangle
-            put([_FINE * edge for edge in edges], fill=chance.choice(colours))
+            put([_FINE * edge for edge in edges], fill=chance.choice(fills))
     return picture
 
 
@@ -140,7 +140,8 @@ def _draw_thing(draw: ImageDraw.ImageDraw, thing: Thing) -> None:
         "deep": _mixed(main, (255, 255, 255) if thing.colour == "black" else (0, 0, 0), 0.2),
     }
     left, top, right, bottom = (_FINE * edge for edge in thing.box)
-    width, height = right - left, bottom - top
+    width = right - left
+    height = bottom - top
     for form in _person(thing) if thing.kind == PERSON else KINDS[thing.kind].shapes:
         shape, shade, *numbers = form
         shares = [float(number) for number in numbers[shape == "line" :]]

@@ -267,17 +267,17 @@ def _drawable(thing: Thing) -> Thing:
 
 def _replaced(scene: Scene, things: list[Thing], change: Change) -> Scene:
     """Replace things by another kind in their squares, if all relations stay the same."""
-    old, kind = things[0].kind, _PLURALS.get(change.new, change.new)
+    old = things[0].kind
+    kind = _PLURALS.get(change.new, change.new)
     if any(one.kind == kind for one in scene.things):
         raise UneditableError("ambiguous", f"there is a {kind} already")
     after = _with(scene, {one: _drawable(one._replace(kind=kind)) for one in things})
-    before = [
-        tuple(kind if word == old else word for word in one) for one in content_of(scene).relations
-    ]
-    boxes = [one.box for one in after.things]
-    if set(content_of(after).relations) != set(before) or not all(
-        apart(one, other) for one, other in combinations(boxes, 2)
-    ):
+    wanted: set[tuple[str, ...]] = set()
+    for relation in content_of(scene).relations:
+        wanted.add(tuple(kind if word == old else word for word in relation))
+    same_relations = set(content_of(after).relations) == wanted
+    pairs = combinations([one.box for one in after.things], 2)
+    if not same_relations or not all(apart(one, other) for one, other in pairs):
         raise UneditableError("no_room", f"there is no room for a {kind} where the {old} is")
     return after
 
@@ -293,7 +293,10 @@ def _moved(scene: Scene, thing: Thing, change: Change) -> Thing:
     before = content_of(scene).relations
     if wanted in before:
         raise UneditableError("nothing_to_change", f"the {thing.kind} is there already")
-    rest = {one for one in before if {one[0], one[2]} != set(pair)}
+    rest: set[tuple[str, str, str]] = set()
+    for relation in before:
+        if {relation[0], relation[2]} != set(pair):
+            rest.add(relation)
     others = tuple(one for one in scene.things if one != thing)
     sign = -1 if change.new == "left" else 1
     for bottom in (other.bottom, thing.bottom, 170, 190, 210, 150):
@@ -327,7 +330,8 @@ def edited_image(
     drawn = draw_still(after).resize(image.size, Image.Resampling.BICUBIC)
     if (scene.place, scene.style) != (after.place, after.style):
         return drawn, ()
-    across, down = image.width / WIDTH_PX, image.height / HEIGHT_PX
+    across = image.width / WIDTH_PX
+    down = image.height / HEIGHT_PX
     result = image.copy()
     boxes: list[Box] = []
     changed = set(scene.things) ^ set(after.things)

@@ -26,7 +26,8 @@ A line has its width, in shares of the box's height, before its points.
 
 TABLES = packaged_toml(__package__, "stills.toml")
 COLOURS = TypeAdapter(dict[str, Rgb]).validate_python(TABLES["colours"])
-PERSON, SIGN = "person", "sign"
+PERSON = "person"
+SIGN = "sign"
 
 
 class Kind(NamedTuple):
@@ -55,8 +56,9 @@ WORDS = tuple(TABLES["words"])
 
 # A scene as a value.
 
-WIDTH_PX, HEIGHT_PX = 320, 240
-"""Width and height of a still."""
+# The size of a still.
+WIDTH_PX = 320
+HEIGHT_PX = 240
 
 
 class Thing(NamedTuple):
@@ -82,7 +84,8 @@ class Thing(NamedTuple):
     def box(self) -> Box:
         """Return the part of its square that the thing fills."""
         kind = KINDS[self.kind]
-        middle, half = self.left + self.side / 2, self.side * kind.width / 2
+        middle = self.left + self.side / 2
+        half = self.side * kind.width / 2
         return middle - half, self.bottom - self.side * kind.height, middle + half, self.bottom
 
 
@@ -97,7 +100,8 @@ class Scene(NamedTuple):
 
 # A scene as code: 288 bits and their checksum, as dark and light squares.
 
-SQUARE_PX, _ROWS = 4, 4
+SQUARE_PX = 4
+_ROWS = 4
 STRIP_BOX: Box = (0, HEIGHT_PX - SQUARE_PX * _ROWS, WIDTH_PX, HEIGHT_PX)
 """Position of the strip."""
 
@@ -136,7 +140,8 @@ def read_scene(image: Image.Image) -> Scene | None:
     if np.ptp(squares) < _LEAST_CONTRAST:
         return None
     code = np.packbits(squares > (squares.min() + squares.max()) / 2).tobytes()
-    payload, checksum = code[:_PAYLOAD_BYTES], code[_PAYLOAD_BYTES:]
+    payload = code[:_PAYLOAD_BYTES]
+    checksum = code[_PAYLOAD_BYTES:]
     if zlib.crc32(payload).to_bytes(4) != checksum:
         return None
     return _decoded(int.from_bytes(payload))
@@ -180,13 +185,18 @@ def _decoded(number: int) -> Scene:
     def colour() -> str | None:
         return (None, *COLOURS)[take(len(COLOURS) + 1)]
 
-    place, style = PLACES[take(len(PLACES))], STYLES[take(len(STYLES))]
-    seed, count = take(2**16), take(16)
+    place = PLACES[take(len(PLACES))]
+    style = STYLES[take(len(STYLES))]
+    seed = take(2**16)
+    count = take(16)
     things = []
     for _ in range(count):
         kind = tuple(KINDS)[take(len(KINDS))]
-        left, bottom, side = 2 * take(WIDTH_PX // 2), 2 * take(HEIGHT_PX // 2), take(64)
-        size, turned = SIZES[take(len(SIZES))], bool(take(2))
+        left = 2 * take(WIDTH_PX // 2)
+        bottom = 2 * take(HEIGHT_PX // 2)
+        side = take(64)
+        size = SIZES[take(len(SIZES))]
+        turned = bool(take(2))
         thing = Thing(kind, None, left, bottom, _LEAST_SIDE_PX + 2 * side, size, turned)
         if kind == SIGN:
             thing = thing._replace(word=WORDS[take(len(WORDS))])

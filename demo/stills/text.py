@@ -62,22 +62,21 @@ def content_of(scene: Scene) -> Content:
     """Return the full contents of a scene; groups in the order of its things."""
     counts = Counter((thing.kind, thing.colour) for thing in scene.things)
     sizes = {(thing.kind, thing.colour): thing.size for thing in reversed(scene.things)}
-    people = [thing for thing in scene.things if thing.kind == PERSON]
-    words = [thing.word for thing in scene.things if thing.word]
+    groups: list[Group] = []
+    for (kind, colour), number in counts.items():
+        size = sizes[kind, colour]
+        groups.append(Group(kind, colour, number, None if size == "medium" else size))
+    person = next((thing for thing in scene.things if thing.kind == PERSON), None)
     single = [thing for thing in scene.things if counts[thing.kind, thing.colour] == 1]
     return Content(
-        tuple(
-            Group(kind, colour, number, None if sizes[kind, colour] == "medium" else
-                  sizes[kind, colour])
-            for (kind, colour), number in counts.items()
-        ),
-        people[0].clothes if people else (),
-        people[0].action if people else None,
-        scene.place,
-        scene.style,
-        tuple(_relation(one, two) for one, two in combinations(single, 2)),
-        words[0] if words else None,
-    )  # fmt: skip
+        groups=tuple(groups),
+        clothes=person.clothes if person else (),
+        action=person.action if person else None,
+        place=scene.place,
+        style=scene.style,
+        relations=tuple(_relation(one, two) for one, two in combinations(single, 2)),
+        word=next((thing.word for thing in scene.things if thing.word), None),
+    )
 
 
 def _relation(one: Thing, two: Thing) -> tuple[str, str, str]:
@@ -144,13 +143,21 @@ class _Token(NamedTuple):
 def _lexicon() -> tuple[dict[str, _Token], re.Pattern[str]]:
     """Return the meaning of each word, and the expression that splits a text into words."""
     plain: dict[str, Iterable[str]] = {
-        "kind": KINDS, "garment": GARMENTS, "colour": COLOURS, "size": SIZES, "action": ACTIONS,
-        "place": PLACES, "style": STYLES,
-    }  # fmt: skip
-    known = {word: _Token(name, word) for name, words in plain.items() for word in words}
+        "kind": KINDS,
+        "garment": GARMENTS,
+        "colour": COLOURS,
+        "size": SIZES,
+        "action": ACTIONS,
+        "place": PLACES,
+        "style": STYLES,
+    }
+    known: dict[str, _Token] = {}
+    for name, words in plain.items():
+        known |= {word: _Token(name, word) for word in words}
     known |= {kind.plural: _Token("kind", name) for name, kind in KINDS.items()}
     for name, values in TABLES["synonyms"].items():
-        known |= {word: _Token(name, value) for value, words in values.items() for word in words}
+        for value, words in values.items():
+            known |= dict.fromkeys(words, _Token(name, value))
     for number, word in enumerate(_NUMBERS):
         known |= dict.fromkeys((word, str(number)), _Token("number", str(number)))
     known |= dict.fromkeys(("a", "an", "single"), _Token("number", "1"))
@@ -185,13 +192,13 @@ def read_text(text: str) -> Content:
         return next((token.value for token in tokens if token.name == name), None)
 
     return Content(
-        tuple(groups),
-        tuple(clothes),
-        first("action") if acts else None,
-        first("place"),
-        first("style"),
-        tuple(_read_relations(tokens, places, groups)),
-        quoted[0] if quoted else None,
+        groups=tuple(groups),
+        clothes=tuple(clothes),
+        action=first("action") if acts else None,
+        place=first("place"),
+        style=first("style"),
+        relations=tuple(_read_relations(tokens, places, groups)),
+        word=quoted[0] if quoted else None,
     )
 
 
@@ -222,12 +229,12 @@ def _read_relations(
         after = min((place for place in places if place > at), default=None)
         if before is None or after is None:
             continue
+        is_apart = any(one.name in ("place", "garment") for one in tokens[before:at])
         between = tokens[at + 1 : after]
-        if any(one.name in ("place", "garment") for one in tokens[before:at]) or not all(
-            one.name in _ATTRIBUTES or one.value in _FILLERS for one in between
-        ):
+        if is_apart or not all(one.name in _ATTRIBUTES or one.value in _FILLERS for one in between):
             continue
-        one, two = groups[places[before]].kind, groups[places[after]].kind
+        one = groups[places[before]].kind
+        two = groups[places[after]].kind
         if token.value in ("right", "below"):
             yield two, "left" if token.value == "right" else "above", one
         else:
@@ -243,13 +250,15 @@ _FRAMES = (
     "{subject} {place}.",
     "there {are} {subject} {place}.",
     "the picture shows {subject} {place}.",
-    "{place}, there {are} {subject}.",
-    "{where} with {subject}.",
 )
+_PLACE_FIRST = ("{place}, there {are} {subject}.", "{where} with {subject}.")
 _STYLE_FRAME = "{a_style} of {subject} {place}."
 _PREPOSITIONS = {"beach": "on", "street": "on"}
-_RELATIONS = {"left": ("to the left of", "to the right of"), "above": ("above", "below"),
-              "on": ("on", "under")}  # fmt: skip
+_RELATIONS = {
+    "left": ("to the left of", "to the right of"),
+    "above": ("above", "below"),
+    "on": ("on", "under"),
+}
 
 
 def details_of(content: Content) -> tuple[Detail, ...]:
@@ -258,11 +267,19 @@ def details_of(content: Content) -> tuple[Detail, ...]:
     found: list[Detail] = [("thing", place) for place in range(1, len(groups))]
     found += [("number", place) for place, one in enumerate(groups) if (one.number or 1) > 1]
     found += [("colour", place) for place, one in enumerate(groups) if one.colour]
-    found += [(name, 0) for name in ("action", "word", "place") if getattr(content, name)]
+    found += _stated(content, "action", "word", "place")
     found += [(garment, 0) for garment, _ in content.clothes]
     found += [("relation", place) for place in range(len(content.relations))]
     found += [("size", place) for place, one in enumerate(groups) if one.size]
-    return (*found, *([("style", 0)] if content.style else []))
+    found += _stated(content, "style")
+    return tuple(found)
+
+
+def _stated(content: Content, *names: str) -> Iterator[Detail]:
+    """Yield those of the named details of the whole content that it has."""
+    for name in names:
+        if getattr(content, name):
+            yield name, 0
 
 
 def write(
@@ -273,22 +290,23 @@ def write(
     Groups come in `order`; `turned` states a relation from the other side.
     """
     wanted = set(details) & set(details_of(content))
-    shown = [
-        place
-        for place in dict.fromkeys((*order, *range(len(content.groups))))
-        if place == 0 or wanted & _about(content, place)
-    ]
+
+    def is_shown(place: int) -> bool:
+        return place == 0 or not wanted.isdisjoint(_about(content, place))
+
+    places = dict.fromkeys((*order, *range(len(content.groups))))
+    shown = list(filter(is_shown, places))
     subject = _subject(content, wanted, shown, turned=turned)
-    place = content.place if ("place", 0) in wanted else None
+    where = content.place if ("place", 0) in wanted else None
     style = content.style if ("style", 0) in wanted else None
     filled = {
         "subject": subject,
         "are": "is" if subject.split()[0] in ("a", "an") else "are",
-        "place": f"{_PREPOSITIONS.get(place, 'in')} {with_article(place)}" if place else "",
-        "where": with_article(place) if place else "",
+        "place": f"{_PREPOSITIONS.get(where, 'in')} {with_article(where)}" if where else "",
+        "where": with_article(where) if where else "",
         "a_style": with_article(style) if style else "",
     }
-    frames = [one for one in _FRAMES if place or not one.startswith(("{place}", "{where}"))]
+    frames = [*_FRAMES, *_PLACE_FIRST] if where else list(_FRAMES)
     if style:
         frames = [_STYLE_FRAME, *(f"{one[:-1]}, shown as {{a_style}}." for one in frames)]
     texts = (" ".join(frame.format(**filled).split()) for frame in frames)
@@ -306,24 +324,27 @@ def phrase(content: Content, place: int, details: set[Detail]) -> str:
     """Return one group as a noun phrase, with the wanted details."""
     group = content.groups[place]
     number = group.number or 1
-    words = [
-        *([group.size] if group.size and ("size", place) in details else []),
-        *([group.colour] if group.colour and ("colour", place) in details else []),
-        KINDS[group.kind].plural if number > 1 else group.kind,
-    ]
+    words: list[str] = []
+    if group.size and ("size", place) in details:
+        words.append(group.size)
+    if group.colour and ("colour", place) in details:
+        words.append(group.colour)
+    words.append(KINDS[group.kind].plural if number > 1 else group.kind)
     text = " ".join(words)
     if number == 1:
         text = with_article(text)
     elif ("number", place) in details:
         text = f"{_NUMBERS[number]} {text}"
     if group.kind == PERSON:
-        worn = [
-            f"{colour} {garment}" if garment == "trousers" else with_article(f"{colour} {garment}")
-            for garment, colour in content.clothes
-            if (garment, 0) in details
-        ]
-        text += f" in {joined(worn)}" if worn else ""
-        text += f" who is {content.action}" if ("action", 0) in details else ""
+        worn: list[str] = []
+        for garment, colour in content.clothes:
+            if (garment, 0) in details:
+                piece = f"{colour} {garment}"
+                worn.append(piece if garment == "trousers" else with_article(piece))
+        if worn:
+            text += f" in {joined(worn)}"
+        if ("action", 0) in details:
+            text += f" who is {content.action}"
     if group.kind == SIGN and ("word", 0) in details:
         text += f' that says "{content.word}"'
     return text
@@ -332,13 +353,11 @@ def phrase(content: Content, place: int, details: set[Detail]) -> str:
 def _subject(content: Content, details: set[Detail], shown: list[int], *, turned: bool) -> str:
     """Return all named groups, two of them joined by their relation if wanted."""
     for number, (one, relation, two) in enumerate(content.relations):
-        first, second = (
-            [place for place, group in enumerate(content.groups) if group.kind == kind]
-            for kind in (one, two)
-        )
-        if ("relation", number) not in details or len(first) != 1 or len(second) != 1:
+        kinds = [group.kind for group in content.groups]
+        is_clear = kinds.count(one) == kinds.count(two) == 1
+        if not is_clear or ("relation", number) not in details:
             continue
-        pair = (first[0], second[0])
+        pair = (kinds.index(one), kinds.index(two))
         before, after = (phrase(content, place, details) for place in pair)
         rest = [phrase(content, place, details) for place in shown if place not in pair]
         words, words_turned = _RELATIONS[relation]
@@ -360,16 +379,13 @@ def near(caption: str, content: Content, more: Iterable[Detail] = ()) -> str | N
     if not order:
         return None
     details = {*_named(said, content, order), *more}
-    first = int(said.style is None and ("style", 0) in details)  # the frame that begins with it
-    return nearest(
-        caption,
-        (
-            text
-            for turned in (False, True)
-            for text in write(content, details, order, turned)[first:]
-            if is_true(text, content)
-        ),
-    )
+    texts = write(content, details, order)
+    texts_turned = write(content, details, order, turned=True)
+    if said.style is None and ("style", 0) in details:  # not the frame that begins with it
+        texts = texts[1:]
+        texts_turned = texts_turned[1:]
+    true = [text for text in (*texts, *texts_turned) if is_true(text, content)]
+    return nearest(caption, true)
 
 
 def distinguished(
@@ -398,7 +414,9 @@ def distinguished(
                 continue
             remaining = sum(is_true(longer, other) for other in left)
             if remaining < fewest:
-                text, best, fewest = longer, detail, remaining
+                text = longer
+                best = detail
+                fewest = remaining
         if fewest == len(left):
             return None
         more.add(best)
@@ -429,13 +447,11 @@ def aligned(mentioned: Sequence[Group], groups: Sequence[Group]) -> list[int]:
 
     if len(mentioned) > len(groups):
         return []
-    pairs = sorted(
-        (-likeness(one, two), place, other)
-        for place, one in enumerate(mentioned)
-        for other, two in enumerate(groups)
-    )
+    pairs: list[tuple[int, int, int]] = []
+    for place, one in enumerate(mentioned):
+        pairs += [(-likeness(one, two), place, other) for other, two in enumerate(groups)]
     found: dict[int, int] = {}
-    for _, place, other in pairs:
+    for _, place, other in sorted(pairs):
         if place not in found and other not in found.values():
             found[place] = other
     return [found[place] for place in range(len(mentioned))]
@@ -445,12 +461,15 @@ def _named(said: Content, content: Content, order: list[int]) -> Iterator[Detail
     """Return the details of `content` that correspond to those stated."""
     for one, place in zip(said.groups, order, strict=True):
         yield "thing", place
-        yield from ((name, place) for name in _ATTRIBUTES if getattr(one, name) is not None)
-    yield from ((garment, 0) for garment, _ in said.clothes)
-    yield from ((name, 0) for name in ("action", "place", "style", "word") if getattr(said, name))
-    kinds = {
-        one.kind: content.groups[place].kind for one, place in zip(said.groups, order, strict=True)
-    }
+        for name in _ATTRIBUTES:
+            if getattr(one, name) is not None:
+                yield name, place
+    for garment, _ in said.clothes:
+        yield garment, 0
+    yield from _stated(said, "action", "place", "style", "word")
+    kinds: dict[str, str] = {}
+    for one, place in zip(said.groups, order, strict=True):
+        kinds[one.kind] = content.groups[place].kind
     pairs = [{kinds[relation[0]], kinds[relation[2]]} for relation in said.relations]
     for number, relation in enumerate(content.relations):
         if {relation[0], relation[2]} in pairs:

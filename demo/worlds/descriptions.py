@@ -35,7 +35,9 @@ def describe(
         forms = [form for form in _TABLES["forms"][name] if _names(form) <= words.keys()]
         if forms:
             ranked.append((rank, place, chance.pick(forms).format(**words)))
-    target, count, kept = chance.between(*table["words"]), 0, []
+    target = chance.between(*table["words"])
+    count = 0
+    kept = []
     for rank, place, text in sorted(ranked):
         if rank == 0 or count < target:
             kept.append((place, text))
@@ -55,8 +57,12 @@ def _words(
     def garment(one: Garment, *, brief: bool = False) -> str:
         return _garment(one, voice, colours_first=colours_first, brief=brief)
 
-    back, front = pose.view is View.BACK, pose.view is View.FRONT
-    upper, jacket, lower, shoes = person.upper, person.jacket, person.lower, person.footwear
+    back = pose.view is View.BACK
+    front = pose.view is View.FRONT
+    upper = person.upper
+    jacket = person.jacket
+    lower = person.lower
+    shoes = person.footwear
     she, her, noun = ("she", "her", "woman") if person.sex is Sex.FEMALE else ("he", "his", "man")
     noun = noun if back and person.age != "elderly" else f"{person.age} {noun}"
     length = "shoulder-length" if person.hair.length == "medium" else person.hair.length
@@ -64,7 +70,8 @@ def _words(
     soles = f"{footwear} with white soles" if shoes.kind == "sneakers" else footwear
     side = "behind" if back else "the front" if front else f"{her} {pose.view.value} side"
     reach = {"short": "above the knees", "knee-length": "to the knees", "long": "down to the shoes"}
-    verb, plural = "end" if lower.length == "short" else "reach", lower.kind in _PLURAL
+    verb = "end" if lower.length == "short" else "reach"
+    plural = lower.kind in _PLURAL
     ending = "" if plural else "s" if verb == "end" else "es"
     words = {
         "she": she,
@@ -86,7 +93,8 @@ def _words(
         "below": f"{garment(lower)} and {soles}",
     }
     # Of an upper garment under a jacket only the front is visible, if the jacket is open.
-    top, brief_top = garment(upper), garment(upper, brief=True)
+    top = garment(upper)
+    brief_top = garment(upper, brief=True)
     if jacket:
         state = ("open" if jacket.open else "closed") if front else ""
         brief_top = with_article(f"{jacket.colour} {jacket.kind}")
@@ -104,7 +112,8 @@ def _words(
         words["skin"] = person.skin
     if hat := person.headwear:
         words["on_head"] = with_article(f"{hat.colour} {voice.get(hat.kind, hat.kind)}")
-    bag, hidden = person.carried, {View.LEFT: "right", View.RIGHT: "left"}.get(pose.view)
+    bag = person.carried
+    hidden = {View.LEFT: "right", View.RIGHT: "left"}.get(pose.view)
     if bag is None or bag.side is None:
         words["free"] = "free"
     if bag and (bag.side is None or bag.side != hidden):

@@ -97,9 +97,8 @@ class Paint(NamedTuple):
 
     def shaded(self, brightness: float) -> "Paint":
         """Return the paint made lighter or darker."""
-        return Paint(
-            shaded(self.colour, brightness), self.stripes and shaded(self.stripes, brightness)
-        )
+        stripes = self.stripes and shaded(self.stripes, brightness)
+        return Paint(shaded(self.colour, brightness), stripes)
 
 
 def shaded(colour: Rgb, brightness: float) -> Rgb:
@@ -120,46 +119,71 @@ def _between(start: Flat, end: Flat, share: float) -> Flat:
     return start[0] + share * (end[0] - start[0]), start[1] + share * (end[1] - start[1])
 
 
-def _outline(rows: Iterable[tuple[float, float, float]]) -> list[Flat]:
-    """Return the outline of rows, each given by its middle, its half width, and its height."""
-    rows = list(rows)
-    return [(x - half, y) for x, half, y in rows] + [(x + half, y) for x, half, y in rows[::-1]]
+class _Row(NamedTuple):
+    """A horizontal line: its middle, half its width, and its height."""
+
+    x: float
+    half: float
+    y: float
+
+
+def _outline(rows: Sequence[_Row]) -> list[Flat]:
+    """Return the outline of rows."""
+    left = [(row.x - row.half, row.y) for row in rows]
+    right = [(row.x + row.half, row.y) for row in reversed(rows)]
+    return left + right
 
 
 class _Layer:
     """Shapes painted over each other; `scale` is in pixels per metre, `origin` is a pixel."""
 
     def __init__(self, scale: float) -> None:
-        self.scale, self.origin = scale, (round(0.95 * scale), round(1.98 * scale))
+        self.scale = scale
+        self.origin = (round(0.95 * scale), round(1.98 * scale))
         self.picture = Image.new("RGBA", (2 * self.origin[0], round(2.2 * scale)))
         self._draw = ImageDraw.Draw(self.picture)
 
     def fill(self, pieces: Iterable[Sequence[Flat]], paint: Paint, *, edge: bool = True) -> None:
         """Paint a shape of polygons, with a darker edge around it."""
-        left, top, scale = *self.origin, self.scale
-        outlines = [[(left + x * scale, top - y * scale) for x, y in piece] for piece in pieces]
-        wide = max(1, round(2 * _EDGE_METRES * scale))
-        for outline in outlines if edge else ():
-            self._draw.line([*outline, outline[0]], shaded(paint.colour, 0.72), wide)
+        outlines = [self._pixels_of(piece) for piece in pieces]
+        if edge:
+            dark = shaded(paint.colour, 0.72)
+            wide = max(1, round(2 * _EDGE_METRES * self.scale))
+            for outline in outlines:
+                self._draw.line([*outline, outline[0]], dark, wide)
         for outline in outlines:
             self._draw.polygon(outline, paint.colour)
         if paint.stripes:
-            mask = Image.new("L", self.picture.size)
-            for outline in outlines:
-                ImageDraw.Draw(mask).polygon(outline, 255)
-            rows = np.arange(self.picture.height) / scale % 0.08 > 0.045
-            stripes = np.repeat(255 * rows[:, None], self.picture.width, axis=1)
-            mask = ImageChops.multiply(mask, Image.fromarray(stripes.astype(np.uint8)))
-            self.picture.paste((*paint.stripes, 255), mask=mask)
+            self._paint_stripes(outlines, paint.stripes)
+
+    def _pixels_of(self, piece: Sequence[Flat]) -> list[Flat]:
+        left, top = self.origin
+        return [(left + x * self.scale, top - y * self.scale) for x, y in piece]
+
+    def _paint_stripes(self, outlines: Iterable[Sequence[Flat]], colour: Rgb) -> None:
+        inside = Image.new("L", self.picture.size)
+        for outline in outlines:
+            ImageDraw.Draw(inside).polygon(outline, 255)
+        rows = np.arange(self.picture.height) / self.scale % 0.08 > 0.045
+        stripes = np.repeat(255 * rows[:, None], self.picture.width, axis=1)
+        mask = ImageChops.multiply(inside, Image.fromarray(stripes.astype(np.uint8)))
+        self.picture.paste((*colour, 255), mask=mask)
 
     def tube(self, points: Sequence[Flat], radii: Sequence[float], paint: Paint) -> None:
         """Paint a limb along `points`, with the radius given at each."""
-        pieces = [_ellipse(point, r, r) for point, r in zip(points, radii, strict=True)]
-        for (start, r0), (end, r1) in pairwise(zip(points, radii, strict=True)):
+        joints = list(zip(points, radii, strict=True))
+        pieces = [_ellipse(point, radius, radius) for point, radius in joints]
+        for (start, start_radius), (end, end_radius) in pairwise(joints):
             length = max(math.dist(start, end), 1e-6)
-            x, y = (end[1] - start[1]) / length, (start[0] - end[0]) / length
-            ends = ((start, r0), (end, r1), (end, -r1), (start, -r0))
-            pieces.append([(point[0] + r * x, point[1] + r * y) for point, r in ends])
+            x = (end[1] - start[1]) / length
+            y = (start[0] - end[0]) / length
+            corners = [
+                (start, start_radius),
+                (end, end_radius),
+                (end, -end_radius),
+                (start, -start_radius),
+            ]
+            pieces.append([(point[0] + side * x, point[1] + side * y) for point, side in corners])
         self.fill(pieces, paint)
 
     def disc(self, centre: Flat, wide: float, high: float, colour: Rgb) -> None:
@@ -185,7 +209,8 @@ class Sprite(NamedTuple):
 
     def paste(self, canvas: Image.Image, foot: tuple[int, int]) -> tuple[int, int, int, int]:
         """Paste it onto `canvas` and return its box there (left, top, right, bottom)."""
-        left, top = foot[0] + self.left, foot[1] + self.top
+        left = foot[0] + self.left
+        top = foot[1] + self.top
         canvas.paste(self.picture, (left, top), self.picture)
         return left, top, left + self.picture.width, top + self.picture.height
 
@@ -195,7 +220,8 @@ def draw_figure(person: Person, pose: Pose, scale: float) -> Sprite:
     figure = _Figure(person, pose, _Layer(_FINE * scale))
     for _, paint in sorted(figure.parts(), key=lambda part: part[0]):
         paint()
-    picture, (x, y) = figure.layer.picture.reduce(_FINE), figure.layer.origin
+    picture = figure.layer.picture.reduce(_FINE)
+    (x, y) = figure.layer.origin
     left, top, right, bottom = picture.getchannel("A").getbbox() or (0, 0, 1, 1)
     cut = picture.crop((left, top, right, bottom))
     return Sprite(cut, round(left - x / _FINE), round(top - y / _FINE))
@@ -203,7 +229,8 @@ def draw_figure(person: Person, pose: Pose, scale: float) -> Sprite:
 
 def draw_shadow(scale: float) -> Sprite:
     """Draw a soft shadow around the feet, at `scale` pixels per metre."""
-    wide, high = max(2, round(0.62 * scale)), max(1, round(0.15 * scale))
+    wide = max(2, round(0.62 * scale))
+    high = max(1, round(0.15 * scale))
     across = (np.arange(2 * wide) + 0.5 - wide)[None, :] / wide * 1.8
     down = (np.arange(2 * high) + 0.5 - high)[:, None] / high * 1.8
     pixels = np.zeros((2 * high, 2 * wide, 4), np.uint8)
@@ -225,9 +252,12 @@ class _Figure:
     """A posed person in front of the camera, and the painting of each part."""
 
     def __init__(self, person: Person, pose: Pose, layer: _Layer) -> None:
-        self.person, self.pose, self.layer = person, pose, layer
+        self.person = person
+        self.pose = pose
+        self.layer = layer
         self.yaw = math.radians(pose.yaw_degrees)
-        self.cosine, self.sine = math.cos(self.yaw), math.sin(self.yaw)
+        self.cosine = math.cos(self.yaw)
+        self.sine = math.sin(self.yaw)
         self.wider: float = _BODY["wider"][person.build]
         self.skin = Paint(SKIN[person.skin])
         self.legs = {side: self._leg(side) for side in Side}
@@ -243,10 +273,13 @@ class _Figure:
 
     def _leg(self, side: Side) -> list[Point]:
         """Return hip, knee, ankle and toe."""
-        sign, turn = _SIGN[side], self._turn(side)
-        thigh, bend = 0.42 * math.sin(turn), 0.10 + 0.85 * max(0.0, math.cos(turn)) ** 1.5
+        sign = _SIGN[side]
+        turn = self._turn(side)
+        thigh = 0.42 * math.sin(turn)
+        bend = 0.10 + 0.85 * max(0.0, math.cos(turn)) ** 1.5
         if self.pose.action is not Action.WALKING:
-            thigh, bend = 0.0, 0.02
+            thigh = 0.0
+            bend = 0.02
         hip = np.array([sign * (0.083 + 0.4 * self.wider), 0.905, 0.0])
         knee = hip + _swung(thigh, 0.42)
         ankle = knee + _swung(thigh - bend, 0.40)
@@ -256,7 +289,8 @@ class _Figure:
 
     def _arm(self, side: Side) -> list[Point]:
         """Return shoulder, elbow, wrist and hand; an arm with a bag swings less."""
-        sign, carried = _SIGN[side], self.person.carried
+        sign = _SIGN[side]
+        carried = self.person.carried
         loaded = carried is not None and carried.side is side
         swing = 0.05 - (0.12 if loaded else 0.45) * math.sin(self._turn(side))
         if self.pose.action is not Action.WALKING:
@@ -299,7 +333,8 @@ class _Figure:
         yield 0.03, self._paint_head
         if self.person.hair.length != "short":
             yield 0.001 - 0.09 * self.cosine, self._paint_loose_hair
-        carried, view = self.person.carried, self.pose.view
+        carried = self.person.carried
+        view = self.pose.view
         if carried and carried.side is None:
             yield 0.002 - 0.2 * self.cosine, partial(self._paint_backpack, carried)
         elif carried and carried.side:
@@ -310,13 +345,17 @@ class _Figure:
 
     def _paint_leg(self, side: Side) -> None:
         """Paint one leg with its clothing and shoe."""
-        person, layer, light, wider = self.person, self.layer, self._light(side), 0.5 * self.wider
+        person = self.person
+        layer = self.layer
+        light = self._light(side)
+        wider = 0.5 * self.wider
         hip, knee, ankle, toe = (self.seen(point) for point in self.legs[side])
         radii = [0.082 + wider, 0.054 + wider, 0.036 + wider]
         layer.tube([hip, knee, ankle], radii, self.skin.shaded(light))
         sole = Paint((238, 238, 234) if person.footwear.kind == "sneakers" else (40, 40, 45))
         layer.tube([(ankle[0], ankle[1] - 0.046), toe], [0.041, 0.037], sole.shaded(light))
-        back, front = (ankle[0], ankle[1] - 0.033), (toe[0], toe[1] + 0.013)
+        back = (ankle[0], ankle[1] - 0.033)
+        front = (toe[0], toe[1] + 0.013)
         shoe = Paint(CLOTH[person.footwear.colour]).shaded(light)
         layer.tube([ankle, back, front], [0.040, 0.043, 0.037], shoe)
         if person.lower.kind in _BODY["legs"]:
@@ -326,7 +365,9 @@ class _Figure:
 
     def _paint_arm(self, side: Side) -> None:
         """Paint one arm with its sleeve, and the hand."""
-        layer, light, wider = self.layer, self._light(side), 0.35 * self.wider
+        layer = self.layer
+        light = self._light(side)
+        wider = 0.35 * self.wider
         shoulder, elbow, wrist, hand = (self.seen(point) for point in self.arms[side])
         radii = [0.047 + wider, 0.039 + wider, 0.026, 0.028]
         layer.tube([shoulder, elbow, wrist, hand], radii, self.skin.shaded(light))
@@ -338,15 +379,17 @@ class _Figure:
         radii = [0.062 + wider, 0.058 + wider, 0.046 + wider]
         layer.tube([shoulder, *end], radii[: 1 + len(end)], cloth.shaded(light))
 
-    def _row(self, up: float, ease: float) -> tuple[float, float, float]:
-        """Return the torso at a height: the x of its centre, half its visible width, and its y."""
-        column = 1 if self.person.sex is Sex.MALE else 2
-        width, depth = (np.interp(up, _TORSO[:, 0], _TORSO[:, i]) for i in (column, 3))
+    def _row(self, up: float, ease: float) -> _Row:
+        """Return the visible torso at a height."""
+        heights = _TORSO[:, 0]
+        widths = _TORSO[:, 1 if self.person.sex is Sex.MALE else 2]
+        width = np.interp(up, heights, widths)
+        depth = np.interp(up, heights, _TORSO[:, 3])
         wider = ease + (self.wider if up < 1.46 else 0.0)
         x, y = self.seen((0, up, 0))
-        return x, self.half(width + wider, depth + wider), y
+        return _Row(x, self.half(width + wider, depth + wider), y)
 
-    def _torso(self, top: float, bottom: float, ease: float) -> list[tuple[float, float, float]]:
+    def _torso(self, top: float, bottom: float, ease: float) -> list[_Row]:
         """Return the rows of a garment on the torso, `ease` wider."""
         inner = [row[0] for row in _TORSO[::-1] if bottom < row[0] < top]
         return [self._row(up, ease) for up in (top, *inner, bottom)]
@@ -356,21 +399,27 @@ class _Figure:
     ) -> None:
         """Paint the visible part of a patch on the torso; `middle` is the angle to the left."""
         facing = (middle + self.yaw + math.pi) % (2 * math.pi) - math.pi
-        edges = [max(-math.pi / 2, min(math.pi / 2, facing + sign * half)) for sign in (-1, 1)]
-        if edges[1] - edges[0] < 0.02:
+        first = max(-math.pi / 2, min(math.pi / 2, facing - half))
+        last = max(-math.pi / 2, min(math.pi / 2, facing + half))
+        if last - first < 0.02:
             return
-        rows = [self._row(up, 0.012) for up in np.linspace(high, low, 5)]
-        left, right = ([(x + h * math.sin(a), y) for x, h, y in rows] for a in edges)
+        left: list[Flat] = []
+        right: list[Flat] = []
+        for up in np.linspace(high, low, 5):
+            row = self._row(up, 0.012)
+            left.append((row.x + row.half * math.sin(first), row.y))
+            right.append((row.x + row.half * math.sin(last), row.y))
         self.layer.fill([left + right[::-1]], paint, edge=False)
 
     def _paint_torso(self) -> None:
         """Paint the neck, the garment on the hips, the upper garment, and the jacket over it."""
-        person, fill = self.person, self.layer.fill
+        person = self.person
+        fill = self.layer.fill
         fill([_outline(self._torso(1.56, 1.40, 0.0))], self.skin.shaded(0.93))
         rows = self._torso(1.08, 0.835, 0.008)
         if person.lower.kind == "skirt":
             x, y = self.seen((0, _BODY["hems"][person.lower.length], 0))
-            rows.append((x, 0.25, y))
+            rows.append(_Row(x, 0.25, y))
         fill([_outline(rows)], _cloth(person.lower), edge=False)
         fill([_outline(self._torso(1.48, 0.86, 0.012))], _cloth(person.upper))
         self._paint_patch(0.0, 0.9, 1.5, 1.44, self.skin)
@@ -385,7 +434,8 @@ class _Figure:
 
     def _paint_head(self) -> None:
         """Paint the head with everything on it."""
-        person, disc = self.person, self.layer.disc
+        person = self.person
+        disc = self.layer.disc
         hair = Paint(HAIR[person.hair.colour])
         skull = _ellipse(self.on_head(0, 0.005, -0.014), self.half(0.090, 0.104), 0.128)
         self.layer.fill([skull], hair)
@@ -401,7 +451,8 @@ class _Figure:
                     disc(eye, 0.009 * near, 0.010, (30, 28, 32))
         if person.headwear:
             paint = Paint(CLOTH[person.headwear.colour])
-            half, (x, y) = self.half(0.094, 0.110), self.on_head(0, 0.035, -0.006)
+            half = self.half(0.094, 0.110)
+            (x, y) = self.on_head(0, 0.035, -0.006)
             brim = [self.on_head(0.085 * s, 0.04 - 0.03 * c, 0.07 + 0.11 * c) for s, c in _CIRCLE]
             self.layer.fill([brim], paint.shaded(0.9))
             dome = [(x + half * c, y + 0.125 * s) for c, s in _CIRCLE if s > -0.01]
@@ -418,7 +469,7 @@ class _Figure:
         rows = []
         for up, width in ((1.47, 0.08), (1.43, 0.145), (1.20, 0.16), (1.02, 0.155), (0.985, 0.13)):
             x, y = self.seen((0, up, -0.205))
-            rows.append((x, self.half(width, 0.09), y))
+            rows.append(_Row(x, self.half(width, 0.09), y))
         self.layer.fill([_outline(rows)], Paint(CLOTH[carried.colour]))
 
     def _paint_bag(self, carried: Carried, side: Side) -> None:
@@ -430,5 +481,6 @@ class _Figure:
         for sign in (-1, 1):
             handle = [(x + sign * half * 0.5, y - drop), (x, y)]
             self.layer.tube(handle, [0.010, 0.010], paint.shaded(0.8))
-        bag = _outline([(x, 0.9 * half, y - drop), (x, half, y - drop - high)])
-        self.layer.fill([bag], paint)
+        top = _Row(x, 0.9 * half, y - drop)
+        bottom = _Row(x, half, y - drop - high)
+        self.layer.fill([_outline([top, bottom])], paint)

@@ -28,7 +28,11 @@ def _pick_apart(chance: Chance, options: Sequence[str], *others: str, apart: flo
         squares = np.subtract(CLOTH[first], CLOTH[second]) ** 2
         return float((squares @ (0.30, 0.59, 0.11)) ** 0.5)
 
-    clear = [option for option in options if all(distance(option, o) >= apart for o in others)]
+    clear: list[str] = []
+    for option in options:
+        nearest = min((distance(option, other) for other in others), default=apart)
+        if nearest >= apart:
+            clear.append(option)
     return chance.pick(clear or [option for option in options if option not in others])
 
 
@@ -124,13 +128,17 @@ def draw_person_attributes(chance: Chance) -> Person:
             length=chance.pick(TABLES["lengths"].get(kind, (None,))),
         )
 
-    female, age = chance.happens(0.5), drawn("age")
-    upper, jacket = garment(drawn("upper")), None
+    female = chance.happens(0.5)
+    age = drawn("age")
+    upper = garment(drawn("upper"))
+    jacket = None
     if kind := drawn("jacket"):
         jacket = Jacket(kind=kind, colour=colour_of(kind, upper.colour), open=chance.happens(0.75))
     outer = (jacket or upper).colour
     lower = garment(drawn("lower_of_women" if female else "lower"), upper.colour, outer)
-    hat, shoes, carried = drawn("headwear"), drawn("footwear"), None
+    hat = drawn("headwear")
+    shoes = drawn("footwear")
+    carried = None
     if bag := drawn("carried"):
         side = None if bag == "backpack" else chance.pick(tuple(Side))
         carried = Carried(kind=bag, colour=colour_of(bag, outer), side=side)

@@ -119,14 +119,12 @@ def write_stills_world(
 
 
 def _coco(truths: list[StillTruth]) -> dict[str, list[dict[str, Any]]]:
-    return {
-        "images": [{"id": truth.image_id, "file_name": truth.file_name} for truth in truths],
-        "annotations": [
-            {"image_id": truth.image_id, "caption": text}
-            for truth in truths
-            for text in truth.captions
-        ],
-    }
+    images: list[dict[str, Any]] = []
+    annotations: list[dict[str, Any]] = []
+    for truth in truths:
+        images.append({"id": truth.image_id, "file_name": truth.file_name})
+        annotations += [{"image_id": truth.image_id, "caption": text} for text in truth.captions]
+    return {"images": images, "annotations": annotations}
 
 
 def plan_stills(seed: int, count: int, *, same_caption_pairs: int = 0) -> Iterator[StillTruth]:
@@ -197,7 +195,8 @@ _STYLE_SHARES = dict(zip(STYLES, (0.84, 0.08, 0.08), strict=True))
 _STANDING = tuple(kind for kind in THINGS if not KINDS[kind].flies)
 _SUPPORTS = ("box", "car", "house")
 _ABOVE = ("bird", "kite", "ball", "umbrella")
-_MOST_OF_ONE, _MOST_OF_TWO = 6, 4
+_MOST_OF_ONE = 6
+_MOST_OF_TWO = 4
 
 _GROUPS: dict[RetrievalTask, tuple[int, ...]] = {
     RetrievalTask.COLOR: (2, 2, 3),

@@ -115,7 +115,9 @@ def load_street_truth(folder: Path) -> tuple[TrueVideo, ...]:
 _PHASES = 12
 """Number of painted phases of a step."""
 
-_NOISE, _NO_NOISE, _NOISE_SPARE_PX = 1.6, 128, 61
+_NOISE = 1.6
+_NO_NOISE = 128
+_NOISE_SPARE_PX = 61
 _DARK = 0.11
 
 
@@ -129,14 +131,17 @@ class RenderedFrame(NamedTuple):
 def render_street(script: Script, chance: Chance) -> Iterator[RenderedFrame]:
     """Yield the frames of a video; the same script and random stream produce the same pixels."""
     stage = _Stage(script, chance)
-    previous, before = None, -math.inf
+    previous = None
+    before = -math.inf
     for frame, scene in enumerate(script.scenes()):
-        fault, now = script.fault_at(frame), scene / script.frame_rate
+        fault = script.fault_at(frame)
+        now = scene / script.frame_rate
         if fault is FaultKind.DUPLICATE and previous is not None:
             again = (one.model_copy(update={"frame": frame}) for one in previous.sightings)
             previous = previous._replace(sightings=tuple(again))
         else:
-            previous, before = stage.render(frame, before, now, fault), now
+            previous = stage.render(frame, before, now, fault)
+            before = now
         yield previous
 
 
@@ -154,7 +159,9 @@ class _Stage:
     """Everything that is painted once for a video, and the painting of frames from it."""
 
     def __init__(self, script: Script, chance: Chance) -> None:
-        self.script, self.camera, self.chance = script, script.camera, chance
+        self.script = script
+        self.camera = script.camera
+        self.chance = chance
         self.street = _draw_street(self.camera, chance)
         self.shadow = cache(lambda stature_px: draw_shadow(stature_px / STATURE_METRES))
         self.figure = cache(
@@ -171,12 +178,18 @@ class _Stage:
     ) -> RenderedFrame:
         """Render a frame, `before` and `now` in seconds: street, shadows, people back to front."""
         picture = self.street.copy()
-        (width, height), owners = picture.size, Image.new("L", picture.size)
-        people = [one for visit in self.script.visits if (one := self._person_at(visit, now))]
+        (width, height) = picture.size
+        owners = Image.new("L", picture.size)
+        people: list[_Person] = []
+        for visit in self.script.visits:
+            person = self._person_at(visit, now)
+            if person is not None:
+                people.append(person)
         people.sort(key=lambda one: -one.z)
         for one in people:
             self.shadow(one.stature_px).paste(picture, one.foot)
-        boxes, masks = [], []
+        boxes = []
+        masks = []
         for number, one in enumerate(people, start=1):
             boxes.append(one.sprite.paste(picture, one.foot))
             masks.append(one.sprite.picture.getchannel("A").point([0] * 128 + [255] * 128))
@@ -223,7 +236,9 @@ class _Stage:
 
 def _draw_street(camera: Camera, chance: Chance) -> Image.Image:
     """Draw houses behind a pavement of slabs."""
-    size, far, near = (camera.width_px, camera.height_px), WALL_METRES, 0.7 * NEAREST_METRES
+    size = (camera.width_px, camera.height_px)
+    far = WALL_METRES
+    near = 0.7 * NEAREST_METRES
     picture = draw_houses(chance, size, camera.place(0, far)[1], camera.scale_at(far))
     draw = ImageDraw.Draw(picture)
     reach = camera.half_width_metres(far) + 2
@@ -313,7 +328,8 @@ def _encode(
     sightings: list[TrueSighting] = []
     with av.open(str(target), "w", format="mp4") as container:
         stream = container.add_stream("libx264", rate=Fraction(script.frame_rate))
-        stream.width, stream.height = script.camera.width_px, script.camera.height_px
+        stream.width = script.camera.width_px
+        stream.height = script.camera.height_px
         stream.pix_fmt = "yuv420p"
         stream.thread_count = 1
         stream.gop_size = 2 * script.frame_rate

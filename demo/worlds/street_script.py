@@ -20,8 +20,11 @@ from loupe.sources.chance import Chance
 NEAREST_METRES = 6.0
 """Distance from the camera to the nearest lane that people walk on."""
 
-_HORIZON, _WALL, _FARTHEST, _NEAREST = 0.10, 0.47, 0.60, 0.97
-"""Rows as shares of the frame's height: horizon, foot of the houses, farthest and nearest lane."""
+# Rows as shares of the frame's height: horizon, foot of the houses, farthest and nearest lane.
+_HORIZON = 0.10
+_WALL = 0.47
+_FARTHEST = 0.60
+_NEAREST = 0.97
 
 WALL_METRES = NEAREST_METRES * (_NEAREST - _HORIZON) / (_WALL - _HORIZON)
 _FARTHEST_METRES = NEAREST_METRES * (_NEAREST - _HORIZON) / (_FARTHEST - _HORIZON)
@@ -223,12 +226,17 @@ def write_script(
             clothes = {name: getattr(model, name) for name in ("sex", "upper", "jacket", "lower")}
             cast[person] = cast[person].model_copy(update=clothes)
     walks += _strolls(sorted(cast.keys() - {walk.person for walk in walks}), chance)
-    paths = [(one.person, path) for one in walks for path in _paths(one, camera, seconds, chance)]
     first = 1 + (number - 1) * people
+    visits: list[Visit] = []
+    for walk in walks:
+        for path in _paths(walk, camera, seconds, chance):
+            identity = first + walk.person - 1
+            visits.append(Visit(number=len(visits) + 1, identity=identity, path=path))
     count = max(1, round(seconds * frame_rate))
     fault = None
     if theme.fault:
-        begin, end = int(theme.fault.start * count), int(theme.fault.end * count) - 1
+        begin = int(theme.fault.start * count)
+        end = int(theme.fault.end * count) - 1
         fault = Stretch(kind=theme.fault.kind, first_frame=begin, last_frame=end)
     return Script(
         theme=theme.name,
@@ -236,10 +244,7 @@ def write_script(
         frame_rate=frame_rate,
         frame_count=count,
         people={first + person - 1: attributes for person, attributes in cast.items()},
-        visits=tuple(
-            Visit(number=visit, identity=first + person - 1, path=path)
-            for visit, (person, path) in enumerate(paths, start=1)
-        ),
+        visits=tuple(visits),
         fault=fault,
     )
 
@@ -264,12 +269,14 @@ def _paths(
     place = Place(walk.x * camera.half_width_metres(NEAREST_METRES), z)
     outside = camera.half_width_metres(z) + 0.9  # where a person is just outside the frame
     sign = -1 if walk.to == "left" else 1
-    start, end = Place(-sign * outside, z), Place(sign * outside, z)
+    start = Place(-sign * outside, z)
+    end = Place(sign * outside, z)
     if walk.to == "camera":
         end = Place(0.8 * place.x, 3.6)
     middle = walk.when * seconds
     for begin, finish in ((start, end), (end, start))[: 1 + walk.returns]:
-        speed, leaves = chance.between(1.15, 1.45), middle + walk.stays * seconds
+        speed = chance.between(1.15, 1.45)
+        leaves = middle + walk.stays * seconds
         route = (
             (middle - math.dist(begin, place) / speed, begin),
             (middle, place),

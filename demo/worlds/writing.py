@@ -39,7 +39,8 @@ def draw_houses(chance: Chance, size: tuple[int, int], foot: float, unit: float)
     draw = ImageDraw.Draw(picture)
     left = -chance.between(0, 6) * unit
     while left < width:
-        right, wall = left + chance.between(6, 10) * unit, chance.pick(_COLOURS["walls"])
+        right = left + chance.between(6, 10) * unit
+        wall = chance.pick(_COLOURS["walls"])
         draw.rectangle((left, 0, right, foot), wall, shaded(wall, 0.8))
         shop = (left + 0.5 * unit, foot - 2.7 * unit, right - 0.5 * unit, foot - 0.5 * unit)
         draw.rectangle(shop, chance.pick(_COLOURS["glass"]))
@@ -61,10 +62,12 @@ def draw_scene(chance: Chance, size: tuple[int, int], ground_y: float) -> Image.
     picture = draw_houses(chance, size, foot, unit)
     draw = ImageDraw.Draw(picture)
     for _ in range(chance.whole(0, 3)):  # trees
-        x, y = chance.between(0, size[0]), foot - chance.between(1.5, 3) * unit
+        x = chance.between(0, size[0])
+        y = foot - chance.between(1.5, 3) * unit
         draw.rectangle((x - 0.1 * unit, y, x + 0.1 * unit, foot), fill=(92, 76, 62))
         for _ in range(20):
-            across, up = chance.between(-1.2, 1.2) * unit, chance.between(-0.5, 1.8) * unit
+            across = chance.between(-1.2, 1.2) * unit
+            up = chance.between(-0.5, 1.8) * unit
             leaves = (x + across, y - up), chance.between(0.25, 0.6) * unit
             draw.circle(*leaves, fill=chance.pick(_COLOURS["leaves"]))
     return picture.filter(ImageFilter.GaussianBlur(0.006 * ground_y + 0.4))
@@ -168,7 +171,8 @@ def write_people_world(
         train_identities: training identities per source.
         validation_identities: validation identities, for the one source that has such a split.
     """
-    known, sources = {}, []
+    known = {}
+    sources = []
     for layout in _LAYOUTS:
         home = folder / layout.name
         numbers: dict[Split, int] = {
@@ -176,17 +180,17 @@ def write_people_world(
             "val": validation_identities if layout.has_validation else 0,
             "test": identities,
         }
-        splits = [split for split, number in numbers.items() for _ in range(number)]
-        known[layout.name] = tuple(
-            _write_identity(home, seed, layout, identity, split)
-            for identity, split in enumerate(splits, start=1)
-        )
+        identities_of_layout: list[TrueIdentity] = []
+        for split, number in numbers.items():
+            for _ in range(number):
+                serial = len(identities_of_layout) + 1
+                identity = _write_identity(home, seed, layout, serial, split)
+                identities_of_layout.append(identity)
+        known[layout.name] = tuple(identities_of_layout)
         annotations = home / layout.annotation_file
-        rows = [
-            _annotation_row(layout, identity, image)
-            for identity in known[layout.name]
-            for image in identity.images
-        ]
+        rows: list[dict[str, Any]] = []
+        for identity in identities_of_layout:
+            rows += [_annotation_row(layout, identity, image) for image in identity.images]
         annotations.parent.mkdir(parents=True, exist_ok=True)
         text = json.dumps(rows, ensure_ascii=False, indent=1) + "\n"
         annotations.write_text(text, encoding="utf-8")

@@ -117,7 +117,8 @@ class GoogleImageSearch(WebSearch[GoogleSearch]):
 
     def _refused(self, response: httpx.Response) -> Attempt:
         """Classify an error; the status does not distinguish a daily quota from a rate limit."""
-        status, raw = response.status_code, response.text
+        status = response.status_code
+        raw = response.text
         message, words = _words_of(response)
         what = f"answered with status {status}" + (f": {message}" if message else "")
         wait = wait_of(response)

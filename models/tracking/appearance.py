@@ -76,7 +76,8 @@ def _crop(frame: Pixels, box: Boxes) -> MatLike:
     height, width = frame.shape[:2]
     left, right = (int(np.clip(round(float(side)), 0, width)) for side in box[::2])
     top, bottom = (int(np.clip(round(float(side)), 0, height)) for side in box[1::2])
-    left, top = min(left, width - 1), min(top, height - 1)
+    left = min(left, width - 1)
+    top = min(top, height - 1)
     inside = frame[top : max(bottom, top + 1), left : max(right, left + 1)]
     size = (_WIDTH_PX, _STRIPES * _STRIPE_PX)
     return cv2.resize(inside, size, interpolation=cv2.INTER_AREA)
