@@ -81,7 +81,7 @@ measure: setup  ## Count lines, names, imports and odd words of the product
 
 lock: | $(UV)  ## Resolve the dependencies again
 	$(UV) pip compile pyproject.toml --universal --python-version 3.11 --extra torch --extra s3 --extra ray \
-		--extra ocr --extra vision --group dev --overrides requirements.overrides \
+		--extra ocr --extra video --extra vision --extra render --extra web --group dev --overrides requirements.overrides \
 		--generate-hashes --no-annotate --no-header --quiet --output-file requirements.lock
 
 clean:  ## Remove environments and caches; data in .loupe stays

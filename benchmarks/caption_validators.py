@@ -20,17 +20,17 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.cfam_training import INFO_NCE, Silent
+from loupe.demo.stills.drawing import draw_still
+from loupe.demo.stills.scene import STRIP_BOX, WIDTH_PX, Scene
+from loupe.demo.stills.text import content_of, details_of, write
+from loupe.demo.worlds.stills import StillTruth, plan_stills
 from loupe.flows.evaluation.training import load_training
-from loupe.models.builtin.stills.drawing import draw_still
-from loupe.models.builtin.stills.scene import STRIP_BOX, WIDTH_PX, Scene
-from loupe.models.builtin.stills.text import content_of, details_of, write
 from loupe.retrieval.cfam.training_data import TrainingImage, TrainingSplits
 from loupe.retrieval.discriminability import CaptionValidator
 from loupe.retrieval.embeddings import unit_rows
 from loupe.schemas.cfam import CfamAugmentation, CfamTraining
 from loupe.schemas.recos import CaptionVerdict, DiscriminabilitySettings
-from loupe.sources.demonstration.people import Chance
-from loupe.sources.demonstration.stills import StillTruth, plan_stills
+from loupe.sources.chance import Chance
 
 FIRST_STILLS = 400
 SIZE_PX = (56, 40)

@@ -20,13 +20,13 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.cfam_steps import measure_steps
+from loupe.demo.worlds import DemonstrationWorld, load_truth, write_people_world
+from loupe.demo.worlds.writing import TrueIdentity
 from loupe.flows.evaluation.training import load_training
 from loupe.retrieval.cfam.training_data import TrainingImage, hold_out_identities
 from loupe.retrieval.evaluation import chance_scores
 from loupe.retrieval.ranking import bootstrap_means
 from loupe.schemas.cfam import CfamLosses, CfamTraining, StepLine, ValidationLine
-from loupe.sources.demonstration import DemonstrationWorld, load_truth, write_people_world
-from loupe.sources.demonstration.writing import TrueIdentity
 
 WORLD_SEED = 11
 TRAINED, TESTED = 120, 50  # identities of each of the three sources

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from PIL import Image
 
-from loupe.sources.demonstration import write_people_world
+from loupe.demo.worlds import write_people_world
 from loupe.sources.images import InspectedImage, inspect_image
 
 

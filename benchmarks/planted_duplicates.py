@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from loupe.sources.demonstration.people import Chance
-from loupe.sources.demonstration.writing import draw_scene, finish
+from loupe.demo.worlds.writing import draw_scene, finish
+from loupe.sources.chance import Chance
 
 PHOTOGRAPHS = Path(__file__).parents[2] / "shared" / "data"
 SIZE = (640, 480)

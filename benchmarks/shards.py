@@ -32,6 +32,9 @@ from PIL import Image as Pictures
 
 from loupe.db.entities import find
 from loupe.db.quarantine import quarantine_counts
+from loupe.demo.worlds.descriptions import describe
+from loupe.demo.worlds.figure import View, draw_pose
+from loupe.demo.worlds.people import draw_person_attributes
 from loupe.flows.engine.contamination import fingerprint_images, fingerprints_of
 from loupe.flows.engine.context import RunContext, open_context
 from loupe.flows.engine.embedding import CachedEmbedder, stored_image
@@ -57,9 +60,7 @@ from loupe.retrieval.similarity.near_duplicates import find_near_duplicates
 from loupe.schemas.build import SourceSpec
 from loupe.schemas.profile import Profile
 from loupe.schemas.records import Granularity, Image
-from loupe.sources.demonstration.descriptions import describe
-from loupe.sources.demonstration.figure import View, draw_pose
-from loupe.sources.demonstration.people import Chance, draw_person_attributes
+from loupe.sources.chance import Chance
 
 NAME = "people"
 CAPTIONS = 4

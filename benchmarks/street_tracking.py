@@ -2,15 +2,14 @@
 
     python -m benchmarks.street_tracking [--videos 4] [--seconds 12] [--seed 7] [--profile builtin]
 
-The detector of the profile processes every frame once; our association and ByteTrack and OC-SORT
-of `trackers` use the same detections, and `trackers` computes IDF1, HOTA and MOTA. Then our tracks
-are cropped and filtered: purity is the share of kept images that show the person shown by most
-images of their tracklet; precision and recall measure how the filter finds planted faults.
-A crop shows the person whose box has the highest IoU with it, at least 0.3 (boxes of a detector
-without weights are rough); otherwise it shows nobody and is never pure. A rule is *right* about a
-crop of a person if its fault was planted there, or follows from the ground truth (a truncated or
-hidden person, or one behind the box of another); recall counts a faulty crop as found if any rule
-drops it.
+Our association and ByteTrack and OC-SORT of `trackers` use the same detections, which the street
+brings, and `trackers` computes IDF1, HOTA and MOTA. Then our tracks are cropped and filtered:
+purity is the share of kept images that show the person shown by most images of their tracklet;
+precision and recall measure how the filter finds planted faults. A crop shows the person whose box
+has the highest IoU with it, at least 0.3; otherwise it shows nobody and is never pure. A rule is
+*right* about a crop of a person if its fault was planted there, or follows from the ground truth (a
+truncated or hidden person, or one behind the box of another); recall counts a faulty crop as found
+if any rule drops it.
 """
 
 import argparse
@@ -25,26 +24,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.association import Scene, Tracker, ours, ours_with_embeddings, peer, quality
-from loupe.flows.ufine6926.crops import TrackOrigin
-from loupe.flows.ufine6926.noise_filter import filter_track
-from loupe.flows.ufine6926.tracking import PeopleFollower
-from loupe.models.profiles.loader import load_profile
-from loupe.models.registry import build_detector
-from loupe.models.tracking.association import PersonTracker
-from loupe.models.tracking.detector import Detections, Frame
-from loupe.schemas.base import sha256_of
-from loupe.schemas.chat import ModelRef
-from loupe.schemas.profile import Profile
-from loupe.schemas.tracking import BuiltinDetector
-from loupe.schemas.video import FilterReport, Track
-from loupe.sources.demonstration.street import (
+from loupe.demo.worlds.street import (
+    DETECTIONS,
     OCCLUDED_FROM,
     TrueSighting,
     TrueVideo,
     load_street_truth,
     write_street_world,
 )
-from loupe.sources.demonstration.street_script import FaultKind
+from loupe.demo.worlds.street_script import FaultKind
+from loupe.flows.ufine6926.crops import TrackOrigin
+from loupe.flows.ufine6926.given_detections import GivenDetector, given_detections
+from loupe.flows.ufine6926.noise_filter import filter_track
+from loupe.flows.ufine6926.tracking import PeopleFollower
+from loupe.models.profiles.loader import load_profile
+from loupe.models.tracking.association import PersonTracker
+from loupe.models.tracking.detector import Detections, Frame
+from loupe.schemas.base import sha256_of
+from loupe.schemas.chat import ModelRef
+from loupe.schemas.profile import Profile
+from loupe.schemas.video import FilterReport, Track
 from loupe.sources.motchallenge import Result
 from loupe.sources.video.reader import open_video
 
@@ -177,8 +176,8 @@ def frames_of(path: Path) -> Iterator[Frame]:
         yield from reader.frames()
 
 
-def detect(path: Path, profile: Profile) -> dict[int, Detections]:
-    detector = build_detector(profile.tracking.detector)
+def detect(path: Path, folder: Path) -> dict[int, Detections]:
+    detector = GivenDetector(given_detections(folder), path.name)
     return {frame.number: detector.detect(frame) for frame in frames_of(path)}
 
 
@@ -292,9 +291,8 @@ def _near(switch: int, true: Mapping[int, object], seen: Sequence[tuple[int, int
 
 def of_drawings(profile: Profile) -> Profile:
     """The profile as used by builds of drawn people, see `UFine6926Build.drawn`."""
-    tracking = profile.tracking.model_copy(update={"detector": BuiltinDetector()})
     filtering = profile.filter.model_copy(update={"pose_model": None})
-    return profile.model_copy(update={"tracking": tracking, "filter": filtering})
+    return profile.model_copy(update={"filter": filtering})
 
 
 def main() -> None:
@@ -312,7 +310,7 @@ def main() -> None:
         videos = load_street_truth(home)
         for video in videos:
             path, truth = home / video.file_path, Truth(video)
-            found = detect(path, profile)
+            found = detect(path, home / DETECTIONS)
             print_tracking(video, true_results(video), found, sums)
             for track in tracks_of(video, path, profile, found):
                 judge(track, filter_track(track, profile.filter)[0], truth, filtered)

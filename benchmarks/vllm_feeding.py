@@ -22,15 +22,16 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.measuring import elapsed
+from loupe.demo.worlds.descriptions import describe
+from loupe.demo.worlds.figure import View, draw_pose
+from loupe.demo.worlds.people import draw_person_attributes
 from loupe.models.chat import chat_messages
 from loupe.models.vllm_chat import SharedEngine, VllmEngine
 from loupe.prompts.loader import load_prompt
 from loupe.schemas.chat import ChatFailure, ChatRequest
 from loupe.schemas.profile import VllmChat
 from loupe.schemas.records import Granularity
-from loupe.sources.demonstration.descriptions import describe
-from loupe.sources.demonstration.figure import View, draw_pose
-from loupe.sources.demonstration.people import Chance, draw_person_attributes
+from loupe.sources.chance import Chance
 
 MEDIAN_TOKENS, SPREAD = 110, 0.4
 """Lengths of answers: a log-normal distribution."""

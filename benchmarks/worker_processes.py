@@ -25,6 +25,9 @@ import psutil
 
 from benchmarks.measuring import run_apart
 from loupe.db.entities import AgentRef, NewEntity, WorkResult, new_entity
+from loupe.demo.worlds.descriptions import describe
+from loupe.demo.worlds.figure import View, draw_pose
+from loupe.demo.worlds.people import draw_person_attributes
 from loupe.flows.engine.context import RunContext, open_context
 from loupe.flows.engine.runner import Stage, run_stream
 from loupe.flows.ufine3c.faithfulness import check_rewrites
@@ -33,9 +36,7 @@ from loupe.schemas.limited import end_workers
 from loupe.schemas.profile import FaithfulnessSettings
 from loupe.schemas.provenance import Role
 from loupe.schemas.records import Caption, Granularity, Rewrite
-from loupe.sources.demonstration.descriptions import describe
-from loupe.sources.demonstration.figure import View, draw_pose
-from loupe.sources.demonstration.people import Chance, draw_person_attributes
+from loupe.sources.chance import Chance
 
 DATASET, AUTHORS = "bench", ("one@1", "two@1")
 WANTED = 1.7

@@ -20,7 +20,7 @@ from loupe.schemas.chat import (
     NamedModel,
 )
 from loupe.schemas.decoders import plain_picture
-from loupe.schemas.errors import ConfigurationError, FormatError, ModelError
+from loupe.schemas.errors import ConfigurationError, FormatError
 
 SpecT = TypeVar("SpecT", bound=NamedModel)
 
@@ -81,26 +81,6 @@ class Adapter(Generic[SpecT]):
     def parameters(self) -> dict[str, Any]:
         """The values that, with model and request, determine an answer."""
         return self._spec.parameters
-
-
-class FrameAdapter(Adapter[SpecT]):
-    """A person detector that remembers no earlier frames."""
-
-    def reset(self) -> None:
-        """Do nothing: earlier frames are not remembered."""
-
-    def state(self) -> bytes:
-        """Return an empty state: earlier frames are not remembered."""
-        return b""
-
-    def restore(self, state: bytes) -> None:
-        """Accept only the empty state.
-
-        Raises:
-            ModelError: the state is that of another detector.
-        """
-        if state:
-            raise ModelError(f"{self.ref} has no state; got {len(state)} bytes of state")
 
 
 class BuiltinChatModel(Adapter[SpecT], ABC):

@@ -9,9 +9,9 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from PIL import Image
 
-from loupe.models.weights import needs_extra
 from loupe.schemas.chat import ModelRef
 from loupe.schemas.decoders import as_rgb
+from loupe.schemas.extras import needs_extra
 from loupe.schemas.profile import TextReaderName
 
 _MODULE: Final = "rapidocr_onnxruntime"
@@ -94,5 +94,6 @@ def _line(box: list[list[float]], text: str) -> TextLine:
     """A line in a box given by its corners, which may be rotated."""
     corners = np.asarray(box)
     sides = np.linalg.norm(corners - np.roll(corners, 1, axis=0), axis=1)
-    left, right = corners[:, 0].min(), corners[:, 0].max()
+    left = corners[:, 0].min()
+    right = corners[:, 0].max()
     return TextLine(text, float(sides.min()), float(left), float(right))

@@ -15,12 +15,12 @@ from loupe.models.weights import (
     folder_digest,
     loading_faults,
     local_folder,
-    needs_extra,
     require_digest,
 )
 from loupe.schemas.decoders import plain_picture
 from loupe.schemas.embedding import OpenClipEmbedder
 from loupe.schemas.errors import ModelError
+from loupe.schemas.extras import needs_extra
 from loupe.schemas.validation import refuse_code
 
 _QUICK = "-quickgelu"
@@ -110,7 +110,8 @@ def _described(open_clip: Any, spec: OpenClipEmbedder, name: str) -> dict[str, A
         refuse_code(described)
     except ValueError as error:
         raise ModelError(f"{where!r}: {error}") from error
-    text, vision = described.get("text_cfg", {}), described.get("vision_cfg", {})
+    text = described.get("text_cfg", {})
+    vision = described.get("vision_cfg", {})
     others = [text.get("hf_model_name"), vision.get("timm_model_name")]
     if folder is None:  # a folder has a vocabulary of its own
         others.append(text.get("hf_tokenizer_name"))

@@ -12,11 +12,11 @@ from loupe.models.weights import (
     file_of_package,
     load_network,
     loading_faults,
-    needs_extra,
     torch_device,
 )
 from loupe.schemas import tracking
 from loupe.schemas.errors import ModelError
+from loupe.schemas.extras import needs_extra
 from loupe.schemas.video import Body
 
 # ViTPose (Xu et al., NeurIPS 2022) as implemented in transformers.
@@ -91,7 +91,8 @@ class MediaPipePoseModel(Adapter[tracking.MediaPipePoseModel]):
     def __init__(self, spec: tracking.MediaPipePoseModel) -> None:
         import cv2
 
-        folder = file_of_package("mediapipe", "modules", "pose_landmark")
+        what = f"the pose model {spec.name!r} (provider 'mediapipe')"
+        folder = file_of_package(what, "mediapipe", "modules", "pose_landmark")
         self._network = cv2.dnn.readNetFromTFLite(str(folder / "pose_landmark_full.tflite"))
         super().__init__(spec)
 
@@ -101,7 +102,8 @@ class MediaPipePoseModel(Adapter[tracking.MediaPipePoseModel]):
 
         height, width = pixels.shape[:2]
         side = max(height, width)
-        above, before = (side - height) // 2, (side - width) // 2
+        above = (side - height) // 2
+        before = (side - width) // 2
         square = np.zeros((side, side, 3), np.uint8)
         square[above : above + height, before : before + width] = pixels
         self._network.setInput(cv2.dnn.blobFromImage(square, 1 / 255, (_SIDE_PX, _SIDE_PX)))

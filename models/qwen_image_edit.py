@@ -17,9 +17,10 @@ from PIL import Image
 
 from loupe.models.adapter import Adapter
 from loupe.models.image_editor import edited_picture
-from loupe.models.weights import hub_commit, loading_faults, needs_extra, torch_device
+from loupe.models.weights import hub_commit, loading_faults, torch_device
 from loupe.schemas.decoders import as_rgb
 from loupe.schemas.errors import ModelError
+from loupe.schemas.extras import needs_extra
 from loupe.schemas.image_edit import EditFailure, EditOutcome, EditRequest, QwenImageEdit
 from loupe.schemas.validation import fault_of
 
@@ -68,14 +69,16 @@ class QwenImageEditor(Adapter[QwenImageEdit]):
 
     def edit(self, requests: Iterable[EditRequest]) -> Iterator[tuple[int, EditOutcome]]:
         """(position, outcome) of each request, a batch at a time: see `ImageEditor`."""
-        remaining, position = iter(requests), 0
+        remaining = iter(requests)
+        position = 0
         while batch := list(islice(remaining, self._spec.batch_size)):
             for outcome in self._edited(batch):
                 yield position, outcome
                 position += 1
 
     def _load(self, diffusers: Any) -> Any:
-        spec, wanted = self._spec, _PIPELINES[self._spec.plus]
+        spec = self._spec
+        wanted = _PIPELINES[self._spec.plus]
         where = {"revision": spec.revision}
         found = diffusers.DiffusionPipeline.load_config(spec.name, **where).get("_class_name")
         if found != wanted:
@@ -238,7 +241,8 @@ def _sizes_of(spec: QwenImageEdit) -> Iterator[None]:
     if spec.area_px is None:
         yield
         return
-    module, most = import_module(_MODULES[spec.plus]), spec.area_px
+    module = import_module(_MODULES[spec.plus])
+    most = spec.area_px
     with _SIZES_LOCK:
         original = getattr(module, _SIZES)
         setattr(module, _SIZES, lambda area, ratio: original(min(area, most), ratio))

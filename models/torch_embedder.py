@@ -56,7 +56,8 @@ class TorchEmbedder(Adapter[SpecT], ABC):
     ) -> Vectors:
         import torch
 
-        model, size = self._spec.ref, self._spec.batch_size
+        model = self._spec.ref
+        size = self._spec.batch_size
         rows = np.empty((len(inputs), self.dimension), np.float32)
         for start in range(0, len(inputs), size):
             batch = inputs[start : start + size]

@@ -14,12 +14,12 @@ from loupe.models.weights import (
     configuration_of,
     load_network,
     loading_faults,
-    needs_extra,
     processor_of,
 )
 from loupe.schemas.decoders import plain_picture
 from loupe.schemas.embedding import MllmEmbedder, TransformersEmbedder, mllm_families
 from loupe.schemas.errors import ModelError
+from loupe.schemas.extras import needs_extra
 
 _CLASSES = {
     "align": "AlignModel",
@@ -32,7 +32,8 @@ _TRAINED_TOKENS = {"align": 64, "altclip": 77, "siglip": 64, "siglip2": 64}
 """The number of tokens of a text in training, if it is below the network's limit."""
 _PADDED = ("align", "siglip", "siglip2")
 """Texts of these were padded to that length in training."""
-_BLIP, _BLIP2 = "blip", "blip-2"
+_BLIP = "blip"
+_BLIP2 = "blip-2"
 
 
 def load_transformers_embedder(spec: TransformersEmbedder) -> ImageTextEmbedder:
@@ -128,7 +129,8 @@ class BlipFamily(TorchEmbedder[TransformersEmbedder]):
         """The matching head's logits for images with the texts beside them, of shape (n,)."""
         import torch
 
-        size, found = self._spec.batch_size, [np.empty(0)]
+        size = self._spec.batch_size
+        found = [np.empty(0)]
         for start in range(0, len(texts), size):
             with torch.inference_mode():
                 batch = torch.stack(list(seen[start : start + size])).to(self._device)
@@ -189,7 +191,8 @@ class Blip2Embedder(BlipFamily):
 
     def query_vectors(self, images: Sequence[Image.Image]) -> Any:
         """The unit vectors of all queries, as a tensor of shape (n, queries, d)."""
-        model, seen = self._model, self.see(images)
+        model = self._model
+        seen = self.see(images)
         asked = model.qformer(
             query_embeds=model.query_tokens.expand(len(seen), -1, -1),
             encoder_hidden_states=seen,
@@ -199,7 +202,8 @@ class Blip2Embedder(BlipFamily):
     def _match(self, seen: Any, texts: Sequence[str]) -> Any:
         import torch
 
-        model, tokens = self._model, self._tokens(texts, self._longest)
+        model = self._model
+        tokens = self._tokens(texts, self._longest)
         queries = model.query_tokens.expand(len(seen), -1, -1)
         asked = torch.ones(queries.shape[:2], dtype=torch.long, device=self._device)
         read = model.qformer(
@@ -215,7 +219,8 @@ class Blip2Embedder(BlipFamily):
         return vectors.mean(dim=1) if self._vectors == 1 else vectors.flatten(1)
 
     def _encode_texts(self, texts: Sequence[str]) -> Any:
-        model, tokens = self._model, self._tokens(texts, self._longest)
+        model = self._model
+        tokens = self._tokens(texts, self._longest)
         read = model.qformer(
             query_embeds=model.embeddings(input_ids=tokens["input_ids"]),
             query_length=0,

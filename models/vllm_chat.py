@@ -9,9 +9,9 @@ from typing import Any, Protocol
 
 from loupe.models.adapter import Adapter
 from loupe.models.chat import chat_messages
-from loupe.models.weights import needs_extra
 from loupe.schemas.chat import REFUSED, ChatAnswer, ChatFailure, ChatOutcome, ChatRequest
 from loupe.schemas.errors import ModelError
+from loupe.schemas.extras import needs_extra
 from loupe.schemas.profile import VllmChat
 
 # JSON allows any number of spaces, so a weak model could fill its whole answer with them. And of

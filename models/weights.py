@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from loupe.schemas.chat import ModelRef, NamedModel
 from loupe.schemas.embedding import OpenClipEmbedder
 from loupe.schemas.errors import LoupeError, MissingExtraError, ModelError
+from loupe.schemas.extras import needs_extra
 from loupe.schemas.validation import fault_of
 
 if TYPE_CHECKING:
@@ -21,19 +22,6 @@ if TYPE_CHECKING:
 LOCAL_FOLDER = "local-dir:"
 """How OpenCLIP marks the name of a folder."""
 _REMEMBERED = 8
-
-
-@contextmanager
-def needs_extra(what: str, extra: str = "torch") -> Iterator[None]:
-    """Turns the failed import of a library into one sentence, for the imports within.
-
-    Raises:
-        MissingExtraError: `what` needs the extra, which is not installed.
-    """
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        raise MissingExtraError(what, extra) from error
 
 
 @contextmanager
@@ -105,15 +93,20 @@ def require_digest(where: Path, wanted: str | None, found: str) -> None:
         raise ModelError(f"{str(where)!r} has the SHA-256 {found}; wanted {wanted}")
 
 
-def file_of_package(package: str, *parts: str) -> Path:
+def file_of_package(what: str, package: str, *parts: str) -> Path:
     """A file of weights in an installed package of the extra `vision`, without importing it.
+
+    Args:
+        what: the model, as messages name it.
+        package: the top-level package.
+        parts: the path of the file in the package.
 
     Raises:
         MissingExtraError: the package is not installed.
     """
     folder = installed_folder(package)
     if folder is None:
-        raise MissingExtraError(f"the model in the package {package!r}", "vision")
+        raise MissingExtraError(what, "vision")
     return folder.joinpath(*parts)
 
 

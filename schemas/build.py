@@ -89,9 +89,10 @@ class VideoSourceSpec(Record):
 
     `videos` are files, folders, patterns such as `street/*.mp4`, image sequences (`img1/%06d.jpg`,
     or their folder), lists (`.txt`, one address a line) or addresses that fsspec reads. The licence
-    is required, because a collection of videos has no other metadata. `every_nth_frame` overrides
-    that of the profile, `frame_rate` that of the videos; `correction` and `permitted_by` are as for
-    other sources.
+    is required, because a collection of videos has no other metadata. `detections` is a folder with
+    the boxes of people, a MOTChallenge file for each video; no detector is used then.
+    `every_nth_frame` overrides that of the profile, `frame_rate` that of the videos; `correction`
+    and `permitted_by` are as for other sources.
     """
 
     name: DatasetName
@@ -105,6 +106,7 @@ class VideoSourceSpec(Record):
     homepage: str | None = None
     correction: str | None = Field(default=None, pattern=r"\S")
     permitted_by: str | None = Field(default=None, pattern=r"\S")
+    detections: PlacedPath | None = None
     every_nth_frame: int | None = Field(default=None, ge=1)
     frame_rate: float | None = Field(default=None, gt=0, allow_inf_nan=False)
 
@@ -206,8 +208,8 @@ class UFine6926Build(Build):
     what the filter suspects is left out, descriptions are drafted by the profile's models, and the
     release states it). With `drafts`, one of the annotators of an image starts from a draft of the
     first of those models; in the paper nobody does. `test_share` of the identities are for testing:
-    2,000 of 6,926 in the paper. `drawn` says that the people are drawings, which models of
-    photographs do not know: the built-in detector is used, and no pose model.
+    2,000 of 6,926 in the paper. `drawn` says that the people are drawings, which a pose model does
+    not know: none is used.
     """
 
     dataset: DatasetName = "ufine6926"

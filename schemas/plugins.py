@@ -16,7 +16,15 @@ from loupe.schemas.errors import ConfigurationError, UsageError
 from loupe.schemas.validation import nearest_hint
 
 PluginKind = Literal[
-    "formats", "steps", "models", "checks", "pages", "exports", "pipelines", "profiles"
+    "formats",
+    "steps",
+    "models",
+    "checks",
+    "pages",
+    "exports",
+    "pipelines",
+    "profiles",
+    "demonstrations",
 ]
 PLUGIN_KINDS: tuple[PluginKind, ...] = get_args(PluginKind)
 _OWN_PACKAGE = "loupe-datasets"
@@ -43,7 +51,7 @@ class Plugin(Record):
             ConfigurationError: it cannot be imported, or its module lacks the name.
         """
         try:
-            return EntryPoint(name=self.name, value=self.target, group=f"loupe.{self.kind}").load()
+            return EntryPoint(self.name, self.target, f"loupe.{self.kind}").load()
         except Exception as error:  # the code of other people
             raise ConfigurationError(
                 f"the plugin {self.name!r} (loupe.{self.kind}) of {self.package} "

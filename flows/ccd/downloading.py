@@ -7,7 +7,7 @@ from datetime import UTC
 from functools import cached_property
 from itertools import takewhile
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from loupe.db.entities import NewEntity, StoredEntity, WorkResult, fetch_children, new_entity
 from loupe.db.store import Store
@@ -28,8 +28,10 @@ from loupe.schemas.licences import permits_release
 from loupe.schemas.provenance import Role
 from loupe.schemas.records import Attribution, Rejection, Source
 from loupe.sources.images import ImageProblem, InspectedImage, inspect_image
-from loupe.sources.web.downloading import ImageDownloader
-from loupe.sources.web.requests import TRANSIENT_STATUSES
+from loupe.sources.web import TRANSIENT_STATUSES
+
+if TYPE_CHECKING:
+    from loupe.sources.web.downloading import ImageDownloader
 
 _WEB: Final = ("http://", "https://")
 """Prefixes of addresses that web services may return."""
@@ -161,7 +163,7 @@ class _HitDownloads:
     run: CcdRun
     source_id: str
     folder: Path | None
-    downloader: ImageDownloader
+    downloader: "ImageDownloader"
     _is_cut_off: bool = field(default=False, init=False)
     _has_answered: bool = field(default=False, init=False)
 

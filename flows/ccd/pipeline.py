@@ -11,18 +11,17 @@ from loupe.flows.ccd.image_requests import request_images, sync_active_requests
 from loupe.flows.ccd.refining import refine_captions
 from loupe.flows.ccd.run import CcdRun, Clock, DownloaderMaker, search_of, utc_now
 from loupe.flows.ccd.strategies import propose_strategies
-from loupe.flows.engine.build_files import demonstration_build
 from loupe.flows.engine.image_checks import image_checks
-from loupe.flows.engine.pipeline import Gate, Loop, PipelineSpec, Release, Step
+from loupe.flows.engine.pipeline import Gate, Loop, PipelineSpec, Release, Step, demonstration
 from loupe.release.card.model_use import is_drawn
 from loupe.schemas.build import CcdBuild
 from loupe.schemas.profile import BuiltinContraster, Profile
 from loupe.services.diagnosis import Finding, ModelSpec, lacking
-from loupe.sources.web.downloading import ImageDownloader
+from loupe.sources.web import open_downloader
 
 
 def ccd_pipeline(
-    make_downloader: DownloaderMaker = ImageDownloader, clock: Clock = utc_now
+    make_downloader: DownloaderMaker = open_downloader, clock: Clock = utc_now
 ) -> PipelineSpec[CcdBuild, CcdRun]:
     """Propose strategies, obtain an image for each, and write fine captions for whole groups.
 
@@ -36,8 +35,7 @@ def ccd_pipeline(
     """
     return PipelineSpec(
         form=CcdBuild,
-        demonstrate=partial(demonstration_build, CcdBuild, "ccd"),
-        announcement="the sources are the demonstration's stills, drawn once",
+        demonstrate=demonstration("build-ccd"),
         models=_models,
         checks=_checks,
         start=partial(CcdRun, make_downloader=make_downloader, clock=clock),

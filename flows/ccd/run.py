@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 from loupe.db.entities import LIVE, StoredEntity, fetch_children
 from loupe.db.store import Store
@@ -17,11 +18,14 @@ from loupe.schemas.image_search import DownloadSettings, FolderSearch, ImageSear
 from loupe.schemas.profile import ContrastSettings, Profile
 from loupe.schemas.provenance import Role
 from loupe.schemas.records import Caption, Granularity, Image, Method
-from loupe.sources.web.downloading import ImageDownloader
+from loupe.sources.web import open_downloader
+
+if TYPE_CHECKING:
+    from loupe.sources.web.downloading import ImageDownloader
 
 Clock = Callable[[], datetime]
 """Returns the time with its zone."""
-DownloaderMaker = Callable[[DownloadSettings], ImageDownloader]
+DownloaderMaker = Callable[[DownloadSettings], "ImageDownloader"]
 """Opens an image downloader."""
 
 
@@ -41,7 +45,7 @@ class CcdRun(PipelineRun[CcdBuild]):
         deferred: strategies whose results of an earlier method are not known yet.
     """
 
-    make_downloader: DownloaderMaker = ImageDownloader
+    make_downloader: DownloaderMaker = open_downloader
     clock: Clock = utc_now
     settings: ContrastSettings = field(init=False)
     embedder: CachedEmbedder = field(init=False)

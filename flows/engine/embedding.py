@@ -18,7 +18,7 @@ from loupe.db.store import Store
 from loupe.flows.engine.context import RunContext
 from loupe.flows.engine.report import Progress, StageReport
 from loupe.models.embedding import ImageTextEmbedder, Vectors
-from loupe.models.weights import checkpoint_digest, needs_extra
+from loupe.models.weights import checkpoint_digest
 from loupe.retrieval.embeddings import check_same_space, read_array, unit_rows
 from loupe.schemas.base import sha256_of
 from loupe.schemas.chat import ModelRef
@@ -31,6 +31,7 @@ from loupe.schemas.embedding import (
     TransformersEmbedder,
 )
 from loupe.schemas.errors import BlobMismatchError, FormatError, IntegrityError
+from loupe.schemas.extras import needs_extra
 from loupe.schemas.processes import ordered_map
 from loupe.schemas.records import Image as ImageRecord
 from loupe.schemas.records import Picture

@@ -55,7 +55,8 @@ from loupe.schemas.build import (
     VideoSourceSpec,
     format_name,
 )
-from loupe.schemas.errors import ConfigurationError, FormatError, LoupeError
+from loupe.schemas.errors import ConfigurationError, FormatError, LoupeError, UsageError
+from loupe.schemas.plugins import load_plugin, plugins
 from loupe.schemas.profile import OpenAIChat, Profile
 from loupe.schemas.taxonomy import Tier
 from loupe.schemas.text_files import read_toml
@@ -354,8 +355,7 @@ class PipelineSpec(Generic[BuildT, RunT]):
 
     Attributes:
         form: the schema of a build file.
-        demonstrate: writes the demonstration's sources into a folder and returns their build.
-        announcement: the message shown when the demonstration is built.
+        demonstrate: writes the sources of a demonstration below a folder and returns their build.
         start: creates the state that the steps share: a `PipelineRun` or a subclass of it.
         steps: the steps, gates and release, in order.
         version: returns the version that a build releases (the last if several).
@@ -366,12 +366,28 @@ class PipelineSpec(Generic[BuildT, RunT]):
 
     form: type[BuildT]
     demonstrate: Callable[[Path], BuildT]
-    announcement: str
     start: Callable[[RunContext, BuildT, Profile, Callable[[], Desks | None], bool], RunT]
     steps: Sequence[PipelineStep[RunT]]
     version: Callable[[BuildT], str]
     models: Callable[[BuildT, Profile], Sequence[ModelSpec]] = lambda _build, _profile: ()
     checks: Callable[[BuildT, Profile], Iterable[Finding]] = lambda _build, _profile: ()
+
+
+def demonstration(name: str) -> Callable[[Path], Any]:
+    """Return the function of the plugin (`loupe.demonstrations`) that makes a demonstration.
+
+    It raises a `UsageError` if none of this name is installed.
+    """
+
+    def demonstrate(home: Path) -> Any:
+        if name not in plugins("demonstrations"):
+            raise UsageError(
+                f"no demonstration of {name} is installed; give a build file: --config FILE; "
+                f"see {_KEYS}"
+            )
+        return load_plugin("demonstrations", name)(home)
+
+    return demonstrate
 
 
 def load_build(path: Path, form: type[BuildT]) -> BuildT:
@@ -420,7 +436,7 @@ def run_build(
     settings = context.settings
     chosen = load_profile(profile or settings.profile)
     if config is None:
-        context.progress.say(spec.announcement)
+        context.progress.say("without a build file, the demonstration is built, from drawn data")
     build = load_build(Path(config), spec.form) if config else spec.demonstrate(settings.home)
     for source in build.sources:
         correct_terms(context, source)

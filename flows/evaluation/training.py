@@ -12,7 +12,6 @@ from loupe.flows.engine.report import Progress, StageReport
 from loupe.flows.engine.software import code_revision, hardware
 from loupe.flows.withdrawal.releases import known_notices, withdrawal_in
 from loupe.models.profiles.settings import load_settings
-from loupe.models.weights import needs_extra
 from loupe.release.format.files import digest_of_file
 from loupe.release.format.manifest import MANIFEST, read_manifest
 from loupe.release.format.row_files import ReadRelease, read_json_rows, read_release
@@ -30,6 +29,7 @@ from loupe.schemas.errors import (
     IntegrityError,
     UsageError,
 )
+from loupe.schemas.extras import needs_extra
 from loupe.schemas.text_files import read_settings
 from loupe.schemas.validation import fault_of, nearest_hint
 

@@ -5,9 +5,16 @@ from functools import partial
 from typing import Any
 
 from loupe.db.entities import LIVE, NewEntity, StoredEntity, parents_of
-from loupe.flows.engine.build_files import demonstration_build
 from loupe.flows.engine.importing import import_source
-from loupe.flows.engine.pipeline import Gate, Loop, PipelineSpec, Release, Step, reopen
+from loupe.flows.engine.pipeline import (
+    Gate,
+    Loop,
+    PipelineSpec,
+    Release,
+    Step,
+    demonstration,
+    reopen,
+)
 from loupe.flows.engine.runner import sole_run, store_settings
 from loupe.flows.recos.caption_validation import validate_captions
 from loupe.flows.recos.captioning import task_of, write_captions
@@ -51,8 +58,7 @@ def recos_pipeline(drawing: RenderOptions | None = None) -> PipelineSpec[RecosBu
     """
     return PipelineSpec(
         form=RecosBuild,
-        demonstrate=partial(demonstration_build, RecosBuild, "recos"),
-        announcement="the sources are the demonstration's stills, and images that are drawn",
+        demonstrate=demonstration("build-recos"),
         models=lambda _, profile: (profile.captioning.model, profile.captioning.embedder),
         checks=check_recos,
         start=partial(RecosRun, drawing=drawing),

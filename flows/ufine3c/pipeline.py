@@ -1,14 +1,12 @@
 """`build-ufine3c`: from annotation files to a verified evaluation set (UFineBench, section 3.3)."""
 
 from dataclasses import dataclass, field
-from functools import partial
 
 from loupe.db.entities import LIVE, count_entities
-from loupe.flows.engine.build_files import demonstration_build
 from loupe.flows.engine.context import PipelineRun
 from loupe.flows.engine.image_checks import image_checks
 from loupe.flows.engine.importing import import_source
-from loupe.flows.engine.pipeline import Gate, PipelineSpec, Release, Step
+from loupe.flows.engine.pipeline import Gate, PipelineSpec, Release, Step, demonstration
 from loupe.flows.engine.sampling import SampleSettings, draw_sample
 from loupe.flows.shards.promotion import promote_drawn
 from loupe.flows.ufine3c.faithfulness import check_rewrites
@@ -35,8 +33,7 @@ def ufine3c_pipeline() -> PipelineSpec[UFine3CBuild, UFine3CRun]:
     """Import, draw identities, rewrite captions, check them, have them reviewed, release."""
     return PipelineSpec(
         form=UFine3CBuild,
-        demonstrate=partial(demonstration_build, UFine3CBuild, "people"),
-        announcement="the sources are the demonstration world of drawn people",
+        demonstrate=demonstration("build-ufine3c"),
         models=lambda _, profile: [
             *profile.rewrite.models,
             *([profile.judge.model] if profile.judge else []),

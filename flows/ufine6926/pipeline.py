@@ -6,9 +6,8 @@ from functools import partial
 from itertools import islice
 
 from loupe.db.entities import LIVE, count_entities
-from loupe.flows.engine.build_files import demonstration_build
 from loupe.flows.engine.context import PipelineRun, always
-from loupe.flows.engine.pipeline import SPLIT, Gate, PipelineSpec, Release, Step
+from loupe.flows.engine.pipeline import SPLIT, Gate, PipelineSpec, Release, Step, demonstration
 from loupe.flows.ufine6926.describing import draft_descriptions, offer_drafts
 from loupe.flows.ufine6926.identities import form_identities
 from loupe.flows.ufine6926.noise_filter import (
@@ -23,12 +22,14 @@ from loupe.flows.ufine6926.video_import import import_videos, take_videos
 from loupe.models.registry import build_detector
 from loupe.release.card.model_use import is_drawn
 from loupe.schemas.build import UFine6926Build
+from loupe.schemas.checkout import install_command
 from loupe.schemas.errors import ConfigurationError
+from loupe.schemas.extras import missing_modules
 from loupe.schemas.profile import BuiltinDescriber, Profile
 from loupe.schemas.proposals import Tracklet
 from loupe.schemas.records import Image
 from loupe.schemas.similarity import SplitSettings
-from loupe.schemas.tracking import BuiltinDetector, FilterSettings, TrackingSettings
+from loupe.schemas.tracking import FilterSettings
 from loupe.schemas.video import Video
 from loupe.services.diagnosis import Finding, ModelSpec, lacking
 
@@ -58,8 +59,7 @@ def ufine6926_pipeline(
     """
     return PipelineSpec(
         form=UFine6926Build,
-        demonstrate=partial(demonstration_build, UFine6926Build, "street"),
-        announcement="the sources are videos of the demonstration street, drawn once",
+        demonstrate=demonstration("build-ufine6926"),
         models=_models,
         checks=_checks,
         start=partial(UFine6926Run, make_detector=make_detector),
@@ -83,19 +83,23 @@ def _models(build: UFine6926Build, profile: Profile) -> list[ModelSpec]:
 
     Built-in drafts do not count if annotators write every description.
     """
-    tracking, filtering = _video_settings(build, profile)
-    pose = filtering.pose_model
+    needs_detector = any(source.detections is None for source in build.sources)
+    detectors = [profile.tracking.detector] if needs_detector else []
+    pose = _filter_settings(build, profile).pose_model
     asks_people = build.descriptions_gate == "required"
     drafters = [
         one
         for one in profile.describe.models
         if not asks_people or (build.drafts and not isinstance(one, BuiltinDescriber))
     ]
-    return [tracking.detector, *([pose] if pose is not None else []), *drafters]
+    return [*detectors, *([pose] if pose is not None else []), *drafters]
 
 
 def _checks(build: UFine6926Build, profile: Profile) -> Iterator[Finding]:
-    """Check whether the people in the videos can be described, and split into train and test."""
+    """Check whether videos can be read, and people be described and split into train and test."""
+    if missing_modules("video"):
+        yield lacking("videos", "need the extra video", install_command("video"))
+        return
     if any(isinstance(one, BuiltinDescriber) for one in _models(build, profile)):
         for source in build.sources:
             if not is_drawn(source):
@@ -127,26 +131,19 @@ def _is_one_video(build: UFine6926Build) -> bool:
     return len(list(found)) == 1
 
 
-def _video_settings(
-    build: UFine6926Build, profile: Profile
-) -> tuple[TrackingSettings, FilterSettings]:
-    """Return the profile's settings; for drawn people without models that only know photographs."""
-    tracking, filtering = profile.tracking, profile.filter
+def _filter_settings(build: UFine6926Build, profile: Profile) -> FilterSettings:
+    """Return the profile's settings; for drawn people without a pose model."""
     if not build.drawn:
-        return tracking, filtering
-    return (
-        tracking.model_copy(update={"detector": BuiltinDetector()}),
-        filtering.model_copy(update={"pose_model": None}),
-    )
+        return profile.filter
+    return profile.filter.model_copy(update={"pose_model": None})
 
 
 def _track(run: UFine6926Run) -> None:
     context, dataset = run.context, run.dataset
-    tracking, _ = _video_settings(run.build, run.profile)
     for spec in run.build.sources:
         source, imported = import_videos(context, spec)
         run.add(imported, take_videos(context, dataset, source))
-        plan = plan_tracking(context, dataset, tracking, spec.every_nth_frame, spec.frame_rate)
+        plan = plan_tracking(context, dataset, run.profile.tracking, spec)
         run.add(track_videos(context, dataset, spec, plan, run.make_detector))
         run.plans[spec.name] = plan
     if not count_entities(run.store, dataset, Video.kind):
@@ -159,7 +156,7 @@ def _track(run: UFine6926Run) -> None:
 def _filter_and_propose(run: UFine6926Run) -> None:
     """Propose tracklets of the filtered tracks; reject those proposed under other settings."""
     context, dataset = run.context, run.dataset
-    run.filtering = plan_filter(context, dataset, _video_settings(run.build, run.profile)[1])
+    run.filtering = plan_filter(context, dataset, _filter_settings(run.build, run.profile))
     run.add(filter_tracks(context, dataset, run.filtering))
     for spec in run.build.sources:
         run.add(propose(context, dataset, spec, run.plans[spec.name], run.filtering))

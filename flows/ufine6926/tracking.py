@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from PIL import Image
@@ -28,6 +28,7 @@ from loupe.flows.engine.context import RunContext
 from loupe.flows.engine.report import Deferred, StageReport, StageResult, duration, per_second
 from loupe.flows.engine.runner import Stage, run_stage, store_settings
 from loupe.flows.ufine6926.crops import ObservationPool, PoolState, Put, TrackOrigin, with_bodies
+from loupe.flows.ufine6926.given_detections import GivenDetector, given_detections
 from loupe.models.registry import build_detector, build_pose_model, pinned_detector, runs_on_gpu
 from loupe.models.tracking.association import (
     Boxes,
@@ -46,8 +47,9 @@ from loupe.schemas.decoders import as_rgb
 from loupe.schemas.errors import IntegrityError
 from loupe.schemas.provenance import Role
 from loupe.schemas.records import Picture
-from loupe.schemas.tracking import DetectorSpec, TrackingSettings
+from loupe.schemas.tracking import DetectorSpec, GivenDetections, TrackingSettings
 from loupe.schemas.video import Body, Track, TrackedVideo, Video
+from loupe.schemas.wording import many
 from loupe.sources.video.finding import FoundVideo, find_all_videos, video_digest
 from loupe.sources.video.reader import VideoProblem, VideoRefusedError, open_video
 
@@ -208,34 +210,45 @@ class StagePlan(Generic[SettingsT]):
         return digest_of(name, self.entity.id)
 
 
-TrackingPlan = StagePlan[TrackingSettings]
-"""How the videos of one source are tracked."""
+@dataclass(frozen=True)
+class TrackingPlan(StagePlan[TrackingSettings]):
+    """How the videos of one source are tracked; the detector is that of the source or profile."""
+
+    detector: DetectorSpec | GivenDetections
 
 
 def plan_tracking(
     context: RunContext,
     dataset: str,
     settings: TrackingSettings,
-    every_nth_frame: int | None = None,
-    frame_rate: float | None = None,
+    spec: VideoSourceSpec,
 ) -> TrackingPlan:
-    """Return the plan for the profile's settings; `every_nth_frame`, `frame_rate`: of the source.
+    """Return the plan for the profile's settings and those of a source.
 
     The checkpoint interval, the location of the detector's weights and the device change no track
     and are not part of the plan; the digest of the weights is.
 
     Raises:
+        ConfigurationError: the source's detections cannot be read.
         ModelError: the weights cannot be read.
     """
-    settings = settings.model_copy(update={"detector": pinned_detector(settings.detector)})
-    if every_nth_frame is not None:
-        settings = settings.model_copy(update={"every_nth_frame": every_nth_frame})
-    if frame_rate is not None:
-        settings = settings.model_copy(update={"frame_rate": frame_rate})
+    detector: DetectorSpec | GivenDetections
+    if spec.detections is None:
+        detector = pinned_detector(settings.detector)
+        changes: dict[str, Any] = {"detector": detector}
+    else:
+        detector, changes = given_detections(spec.detections), {}
+    if spec.every_nth_frame is not None:
+        changes["every_nth_frame"] = spec.every_nth_frame
+    if spec.frame_rate is not None:
+        changes["frame_rate"] = spec.frame_rate
+    settings = settings.model_copy(update=changes)
     values = settings.model_dump(mode="json", exclude={"checkpoint_frames", "detector"})
     # paths and devices do not affect what is found
-    values["detector"] = settings.detector.model_dump(mode="json", exclude={"checkpoint", "device"})
-    return TrackingPlan(settings, store_settings(context, dataset, STAGE, VERSION, values))
+    paths = {"checkpoint", "device", "folder"}
+    values["detector"] = detector.model_dump(mode="json", exclude=paths)
+    entity = store_settings(context, dataset, STAGE, VERSION, values)
+    return TrackingPlan(settings, entity, detector)
 
 
 def track_videos(
@@ -255,7 +268,7 @@ def track_videos(
         MissingExtraError: the extra that the detector needs is not installed.
         ModelError: the detector could not be loaded.
     """
-    detector = plan.settings.detector
+    detector = plan.detector
     stage = Stage(
         name=STAGE,
         version=VERSION,
@@ -337,7 +350,7 @@ class _Tracking:
         settings, store = self.plan.settings, self.context.store
         with (
             open_video(url, file_path=video.file_path, frame_rate=settings.frame_rate) as reader,
-            self._detector() as detector,
+            self._detector(video) as detector,
         ):
             rate = reader.facts.frame_rate / settings.every_nth_frame
             tracker = PersonTracker(detector, settings.association, rate)
@@ -380,16 +393,28 @@ class _Tracking:
         )
 
     @contextmanager
-    def _detector(self) -> Iterator[PersonDetector]:
+    def _detector(self, video: Video) -> Iterator[PersonDetector]:
         """Take a free detector, or make one; each is used by one video at a time."""
+        spec = self.plan.detector
+        if isinstance(spec, GivenDetections):
+            yield self._given(spec, video)
+            return
         try:
             detector = self.idle.pop()
         except IndexError:
-            detector = self.make_detector(self.plan.settings.detector)
+            detector = self.make_detector(spec)
         try:
             yield detector
         finally:
             self.idle.append(detector)
+
+    def _given(self, spec: GivenDetections, video: Video) -> GivenDetector:
+        detector = GivenDetector(spec, video.file_path)
+        if bad := detector.bad_lines:
+            self.context.progress.say(
+                f"{many(len(bad), 'line')} of the detections cannot be used: {bad[0].detail}"
+            )
+        return detector
 
     def _save(self, entity: StoredEntity, follower: PeopleFollower, position: int) -> None:
         """Commit the finished tracks and the state to continue from."""

@@ -14,11 +14,12 @@ import numpy as np
 
 from loupe.flows.engine.report import Progress, StageReport
 from loupe.flows.ufine6926.crops import TrackOrigin
+from loupe.flows.ufine6926.given_detections import NOBODY, as_detections
 from loupe.flows.ufine6926.noise_filter import filter_track
 from loupe.flows.ufine6926.tracking import DetectorMaker, PeopleFollower, body_measurer
 from loupe.models.registry import build_detector
 from loupe.models.tracking.association import Association, PersonTracker
-from loupe.models.tracking.detector import Detections
+from loupe.models.tracking.detector import PersonDetector
 from loupe.schemas.base import sha256_of
 from loupe.schemas.errors import UsageError
 from loupe.schemas.profile import Profile
@@ -111,17 +112,12 @@ def follow(association: Association, boxes: Boxes) -> Iterator[Result]:
     The video is taken to begin with the first frame that has boxes. Later frames without boxes
     count as seen and empty; they are skipped once no track can come back.
     """
-    nobody = Detections(np.empty((0, 4), np.float32), np.empty(0, np.float32), None)
     expected = None
     for frame, found in boxes.by_frame():
         while expected is not None and expected < frame and association.alive:
-            association.update(nobody)
+            association.update(NOBODY)
             expected += 1
-        order = np.argsort(-found.scores, kind="stable")
-        corners, scores = found.boxes_tlwh[order], found.scores[order]
-        corners[:, 2:] += corners[:, :2]
-        detections = Detections(corners.astype(np.float32), scores.astype(np.float32), None)
-        for person in association.update(detections):
+        for person in association.update(as_detections(found)):
             yield Result(frame, person.number, person.box_xyxy, person.score)
         expected = frame + 1
 
@@ -184,13 +180,15 @@ def track_video(
         ModelError: the detector or the pose model could not be loaded.
     """
     started = time.perf_counter()
-    inspected = inspect_video(_only_video(address))
+    found = _only_video(address)
+    detector = make_detector(profile.tracking.detector)  # if it is missing, nothing is read
+    inspected = inspect_video(found)
     if isinstance(inspected, VideoProblem):
         raise UsageError(inspected.detail)
     _prepare(out)
     path, rate = inspected.file_path, profile.tracking.frame_rate
     with open_video(inspected.url, file_path=path, frame_rate=rate) as reader:
-        report = _Writing(inspected, out, profile, reader, make_detector).run(progress)
+        report = _Writing(inspected, out, profile, reader, detector).run(progress)
     if rate is None and not inspected.facts.has_stated_rate:
         report.notice = unknown_rate(inspected, "--frame-rate")
     report.seconds = time.perf_counter() - started
@@ -239,11 +237,11 @@ class _Writing:
         out: Path,
         profile: Profile,
         reader: VideoReader,
-        make_detector: DetectorMaker,
+        detector: PersonDetector,
     ) -> None:
         settings, self._filter = profile.tracking, profile.filter
         rate = reader.facts.frame_rate / settings.every_nth_frame
-        tracker = PersonTracker(make_detector(settings.detector), settings.association, rate)
+        tracker = PersonTracker(detector, settings.association, rate)
         folder = PurePosixPath(video.url).parent.name or "video"
         name = storable(video.file_path)
         self._origin = TrackOrigin(folder, name, video.sha256, str(tracker.ref))

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from loupe.models.adapter import FrameAdapter
+from loupe.models.adapter import Adapter
 from loupe.models.tracking.detector import Detections, Frame, Pixels
-from loupe.models.weights import checkpoint_digest, needs_extra, torch_device
+from loupe.models.weights import checkpoint_digest, torch_device
 from loupe.schemas.errors import ModelError
+from loupe.schemas.extras import needs_extra
 from loupe.schemas.tracking import FairMOTDetector
 
 if TYPE_CHECKING:
@@ -54,7 +55,8 @@ def place(frame: Size, network: Size) -> Placement:
     ratio = min(network.height / frame.height, network.width / frame.width)
     # The width of a frame that is far longer than wide is at least one pixel.
     size = Size(max(round(frame.width * ratio), 1), max(round(frame.height * ratio), 1))
-    beside, above = (network.width - size.width) / 2, (network.height - size.height) / 2
+    beside = (network.width - size.width) / 2
+    above = (network.height - size.height) / 2
     return Placement(
         size,
         left=round(beside - 0.1),
@@ -71,7 +73,8 @@ def letterbox(pixels: Pixels, network: Size) -> Pixels:
     placement = place(size_of(pixels), network)
     resized = cv2.resize(np.ascontiguousarray(pixels), placement.size, interpolation=cv2.INTER_AREA)
     boxed = np.full((network.height, network.width, 3), _PADDING, np.uint8)
-    bottom, right = network.height - placement.bottom, network.width - placement.right
+    bottom = network.height - placement.bottom
+    right = network.width - placement.right
     boxed[placement.top : bottom, placement.left : right] = resized
     return boxed
 
@@ -113,7 +116,7 @@ def _network(checkpoint: Path, sha256: str, device: "torch.device") -> "FairMOTN
     return load_network(checkpoint, sha256).to(device)
 
 
-class FairMOTPersonDetector(FrameAdapter[FairMOTDetector]):
+class FairMOTPersonDetector(Adapter[FairMOTDetector]):
     """Finds people and their embeddings with a published checkpoint; frames are independent.
 
     FairMOT's own decoding has no other suppression than that a cell must score highest among its

@@ -188,7 +188,8 @@ def _record(home: Path) -> None:
     """Note that this user made or named a home; nothing happens if it cannot be written."""
     if home.name != _HOME or not _is_owned(home) or _is_known(home):
         return
-    token, listed = secrets.token_hex(32).encode(), _list_of_homes()
+    token = secrets.token_hex(32).encode()
+    listed = _list_of_homes()
     with suppress(OSError):
         write_atomically(home / _TOKEN, token)
         listed.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

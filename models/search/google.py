@@ -12,6 +12,7 @@ from loupe.models.adapter import always
 from loupe.models.retrying import wait_of
 from loupe.models.search.web import Attempt, Sleep, WebSearch, size_of, text_of
 from loupe.schemas.base import sha256_of
+from loupe.schemas.extras import needs_extra
 from loupe.schemas.image_search import (
     GOOGLE_ENDS_ON,
     GoogleSearch,
@@ -81,9 +82,10 @@ class GoogleImageSearch(WebSearch[GoogleSearch]):
 
         Google's library retries nothing: `WebSearch` does, which knows the budget.
         """
-        from googleapiclient.discovery import build
-        from googleapiclient.errors import HttpError
-        from googleapiclient.model import RawModel
+        with needs_extra("searching images by Google", "web"):
+            from googleapiclient.discovery import build
+            from googleapiclient.errors import HttpError
+            from googleapiclient.model import RawModel
 
         transport = _Transport(client)
         # the domain, like the address, is never that of an environment variable
@@ -115,7 +117,8 @@ class GoogleImageSearch(WebSearch[GoogleSearch]):
 
     def _refused(self, response: httpx.Response) -> Attempt:
         """Classify an error; the status does not distinguish a daily quota from a rate limit."""
-        status, raw = response.status_code, response.text
+        status = response.status_code
+        raw = response.text
         message, words = _words_of(response)
         what = f"answered with status {status}" + (f": {message}" if message else "")
         wait = wait_of(response)

@@ -134,7 +134,8 @@ class OpenverseImageSearch(WebSearch[OpenverseSearch]):
 
     def _refused(self, response: httpx.Response) -> Attempt:
         """Classify an error; throttled and refused requests are not counted."""
-        status, raw = response.status_code, response.text
+        status = response.status_code
+        raw = response.text
         what = f"answered with status {status}"
         if status == httpx.codes.TOO_MANY_REQUESTS:
             return self._throttled(response, what)
@@ -149,7 +150,8 @@ class OpenverseImageSearch(WebSearch[OpenverseSearch]):
         return self._failed("refused_query", what, raw, retry=False, retriable=False)
 
     def _throttled(self, response: httpx.Response, what: str) -> Attempt:
-        wait, raw = wait_of(response), response.text
+        wait = wait_of(response)
+        raw = response.text
         if wait is None and (found := _AVAILABLE_IN.search(raw)):
             wait = float(found[1])
         is_long = wait is not None and wait > self._spec.longest_wait_seconds

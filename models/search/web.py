@@ -74,7 +74,8 @@ class WebSearch(Adapter[SearchT], ABC):
         words = plain_query(query)
         if isinstance(words, SearchFailure):
             return words
-        size, counted = min(count, self._most_hits), 0
+        size = min(count, self._most_hits)
+        counted = 0
         with httpx.Client(
             base_url=self._base_url,
             verify=trusted_authorities(),

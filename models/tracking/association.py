@@ -158,7 +158,9 @@ def sightings(detections: Detections, settings: AssociationSettings) -> PersonDe
     boxes = detections.boxes_xyxy.astype(np.float64)
     sides = boxes[:, 2:] - boxes[:, :2]
     keep = np.flatnonzero((detections.scores > least) & (sides > 0).all(axis=1))
-    boxes, sides, scores = boxes[keep], sides[keep], detections.scores[keep]
+    boxes = boxes[keep]
+    sides = sides[keep]
+    scores = detections.scores[keep]
     return PersonDetections(
         boxes_xyxy=boxes,
         boxes_xyah=np.column_stack(
@@ -270,7 +272,8 @@ def joined(*tables: Tracks) -> Tracks:
 def boxes_xyxy(tracks: Tracks) -> NDArray[np.float64]:
     """Return the boxes of the tracks: (n, 4), left, top, right, bottom."""
     x, y, aspect, height = tracks["motion"][:, 0].T
-    half_width, half_height = aspect * height / 2, height / 2
+    half_width = aspect * height / 2
+    half_height = height / 2
     corners = (x - half_width, y - half_height, x + half_width, y + half_height)
     return np.stack(corners, axis=1)
 
@@ -419,8 +422,10 @@ def after(tracks: Tracks, new: Tracks, frame: int, remembered_frames: int) -> Tr
     stays = ~is_seen & tracks["confirmed"] & ~tracks["expired"]
     tracks["lost"] = ~is_seen
     tracks["expired"] |= was_lost & (frame - tracks["seen"] > remembered_frames)
-    followed, returned = is_seen & ~was_lost, is_seen & was_lost
-    still_lost, newly_lost = stays & was_lost, stays & ~was_lost
+    followed = is_seen & ~was_lost
+    returned = is_seen & was_lost
+    still_lost = stays & was_lost
+    newly_lost = stays & ~was_lost
     first, *others = (np.flatnonzero(part) for part in (followed, returned, still_lost, newly_lost))
     return joined(tracks.take(first), new, tracks.take(np.concatenate(others)))
 
@@ -430,12 +435,14 @@ def _remove_duplicate_tracks(tracks: Tracks, limit: float) -> Tracks:
 
     Tracks overlap if 1 - overlap is below `limit`. If both have the same age, the lost one is kept.
     """
-    lost, followed = np.flatnonzero(tracks["lost"]), np.flatnonzero(~tracks["lost"])
+    lost = np.flatnonzero(tracks["lost"])
+    followed = np.flatnonzero(~tracks["lost"])
     if not (len(lost) and len(followed)):
         return tracks
     boxes = boxes_xyxy(tracks)
     pairs = np.nonzero(1 - overlaps(boxes[followed], boxes[lost]) < limit)
-    followed, lost = followed[pairs[0]], lost[pairs[1]]
+    followed = followed[pairs[0]]
+    lost = lost[pairs[1]]
     life = tracks["seen"] - tracks["started"]
     younger = np.where(life[followed] > life[lost], lost, followed)
     return np.delete(tracks, younger) if len(younger) else tracks
@@ -495,7 +502,8 @@ class Association:
 
     def _with_same_length(self, found: PersonDetections) -> PersonDetections:
         """Check that the embeddings of `found` are as long as those of the tracks."""
-        length, known = found.embeddings.shape[1], self._tracks["look"].shape[1]
+        length = found.embeddings.shape[1]
+        known = self._tracks["look"].shape[1]
         if length == known:
             return found
         if not len(found.scores):
@@ -527,13 +535,15 @@ class Association:
         tracks = self._tracks
         rows = np.flatnonzero(tracks["confirmed"] & ~tracks["lost"])
         seen = tracks["detection"][rows]
-        settings, boxes = self._settings, found.boxes_xyxy[seen]
+        settings = self._settings
+        boxes = found.boxes_xyxy[seen]
         if settings.filtered_boxes and tracks["look"].shape[1]:
             boxes = boxes_xyxy(tracks.take(rows))
         width, height = (boxes[:, 2:] - boxes[:, :2]).T
         is_large = width * height > settings.least_area_px2
         fit = np.flatnonzero(is_large & (width <= settings.widest_aspect * height))
-        rows, embeddings = rows[fit], found.embeddings[seen[fit]]
+        rows = rows[fit]
+        embeddings = found.embeddings[seen[fit]]
         numbers, scores = (tracks[name][rows].tolist() for name in ("number", "score"))
         given = embeddings if embeddings.shape[1] else [None] * len(rows)
         return tuple(map(TrackedPerson, numbers, boxes[fit], scores, given))
@@ -564,8 +574,6 @@ def _columns(tracks: Tracks) -> tuple[str, ...]:
 class PersonTracker:
     """Follows the people of one video; every video needs a tracker of its own.
 
-    The detector may have seen other videos, which it forgets.
-
     Its state can be saved after any frame and restored into a new tracker with the same settings,
     which then continues exactly as this one would have.
     """
@@ -573,7 +581,6 @@ class PersonTracker:
     def __init__(
         self, detector: PersonDetector, settings: AssociationSettings, frame_rate: float
     ) -> None:
-        detector.reset()
         self._detector = detector
         self._association = Association(settings, frame_rate)
 
@@ -591,8 +598,7 @@ class PersonTracker:
 
     def state(self) -> bytes:
         """Return the complete state."""
-        parts = {"detector": self._detector.state(), "association": self._association.state()}
-        return as_bytes({name: np.frombuffer(part, np.uint8) for name, part in parts.items()})
+        return self._association.state()
 
     def restore(self, state: bytes) -> None:
         """Restore the state of another tracker.
@@ -600,6 +606,4 @@ class PersonTracker:
         Raises:
             IntegrityError: `state` is not that of a tracker.
         """
-        parts = from_bytes(state, "detector", "association")
-        self._detector.restore(parts["detector"].tobytes())
-        self._association.restore(parts["association"].tobytes())
+        self._association.restore(state)

@@ -43,12 +43,7 @@ class Detections(NamedTuple):
 
 
 class PersonDetector(Protocol):
-    """Finds people in consecutive frames of one video.
-
-    A detector may remember earlier frames (for the background, for example) until it is reset for
-    another video. This memory is its `state`. After it is restored into a new detector, the next
-    frames result in the same detections, bit for bit.
-    """
+    """Finds people in single frames; it remembers no earlier ones."""
 
     @property
     def ref(self) -> ModelRef:
@@ -57,18 +52,6 @@ class PersonDetector(Protocol):
 
     def detect(self, frame: Frame) -> Detections:
         """Return the people in `frame`."""
-        ...
-
-    def reset(self) -> None:
-        """Forget all frames: the next one is the first of a video."""
-        ...
-
-    def state(self) -> bytes:
-        """Return the memory of earlier frames; empty if there is none."""
-        ...
-
-    def restore(self, state: bytes) -> None:
-        """Restore the state of another detector of the same kind."""
         ...
 
 

@@ -58,7 +58,8 @@ def _motion_noise(value: _Noise, velocity: _Noise) -> _Noise:
     """Return the noise of values and velocities, by its row in a motion."""
     noise = _Noise(np.zeros((ROWS, 4)), np.zeros((ROWS, 4)))
     for whole, of_value, of_velocity in zip(noise, value, velocity, strict=True):
-        whole[_VARIANCE], whole[_DRIFT] = of_value, of_velocity
+        whole[_VARIANCE] = of_value
+        whole[_DRIFT] = of_velocity
     return noise
 
 

@@ -14,7 +14,7 @@ from pydantic import TypeAdapter
 from loupe.schemas.base import Record
 from loupe.schemas.validation import packaged_toml
 from loupe.schemas.wording import joined, with_article
-from loupe.sources.demonstration.people import Chance
+from loupe.sources.chance import Chance
 from loupe.sources.rendered.pen import Box, Pen, Point, Written
 
 _TABLES = packaged_toml(__package__, "calculations.toml")

@@ -4,7 +4,7 @@ from itertools import pairwise
 
 from loupe.schemas.taxonomy import RetrievalTask
 from loupe.schemas.validation import packaged_toml
-from loupe.sources.demonstration.people import Chance
+from loupe.sources.chance import Chance
 from loupe.sources.rendered.pen import Box, Pen, Point, Written
 
 CHARTS, FLOWCHARTS = RetrievalTask("chart reading"), RetrievalTask("flowchart reading")

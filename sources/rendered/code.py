@@ -14,7 +14,7 @@ from loupe.schemas.recos import RenderedTruth
 from loupe.schemas.taxonomy import RetrievalTask
 from loupe.schemas.validation import packaged_toml
 from loupe.schemas.wording import with_article
-from loupe.sources.demonstration.people import Chance
+from loupe.sources.chance import Chance
 from loupe.sources.rendered.pen import (
     GENERATOR,
     Draft,

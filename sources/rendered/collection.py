@@ -29,7 +29,7 @@ from loupe.sources.annotations import (
     lines_of,
     refuse_second,
 )
-from loupe.sources.demonstration.people import Chance
+from loupe.sources.chance import Chance
 from loupe.sources.images import ImageProblem, inspect_image
 from loupe.sources.records import ReadOptions
 from loupe.sources.rendered.calculations import draw_calculation_task

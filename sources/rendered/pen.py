@@ -18,11 +18,12 @@ from PIL import Image, ImageDraw, ImageFont
 
 from loupe.models.weights import installed_folder
 from loupe.schemas.base import Record
+from loupe.schemas.checkout import install_command
 from loupe.schemas.errors import ConfigurationError
 from loupe.schemas.recos import RenderedTruth
 from loupe.schemas.taxonomy import RetrievalTask
 from loupe.schemas.validation import packaged_toml
-from loupe.sources.demonstration.people import Chance
+from loupe.sources.chance import Chance
 
 Colour = tuple[int, int, int]
 Size = tuple[int, int]
@@ -190,8 +191,8 @@ class FontShelf:
         folder = self._find(face.package.replace("-", "_"))
         if folder is None:
             raise ConfigurationError(
-                f"the font {name!r} is not installed, wanted the package {face.package!r}; "
-                f"install it with: uv pip install {face.package}"
+                f"the font {name!r} (package {face.package!r}, extra 'render') is not installed; "
+                f"install it with: {install_command('render')}"
             )
         try:
             # Basic layout, because the other one depends on a library of the machine.

@@ -23,6 +23,7 @@ from loupe.models.tracking.detector import Frame, Pixels
 from loupe.schemas.base import Record
 from loupe.schemas.decoders import as_rgb
 from loupe.schemas.errors import FormatError
+from loupe.schemas.extras import needs_extra
 from loupe.schemas.limited import LimitExceededError, iterate_limited, run_limited
 from loupe.schemas.records import Rejection
 from loupe.schemas.video import VideoFacts
@@ -221,7 +222,8 @@ def opened_container(url: str, name: str) -> Iterator["InputContainer"]:
     Raises:
         VideoRefusedError: it is missing, empty, or of an unsupported format.
     """
-    import av
+    with needs_extra(f"reading the video {name!r}", "video"):
+        import av
 
     with opened_file(url, name) as file:
         local = _local_path(url)

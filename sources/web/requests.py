@@ -27,6 +27,7 @@ from protego import Protego
 from yarl import URL
 
 from loupe.schemas.image_search import DownloadSettings
+from loupe.sources.web import TRANSIENT_STATUSES
 from loupe.sources.web.addresses import AddressRule, DownloadRefusedError, check_address
 
 _ACCEPT: Final = "image/jpeg, image/png, image/webp, image/bmp, image/*;q=0.5"
@@ -129,7 +130,6 @@ def _checked_socket(info: tuple[Any, ...], allow: AddressRule) -> socket.socket:
 
 
 REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
-TRANSIENT_STATUSES: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
 
 
 class Answer(NamedTuple):

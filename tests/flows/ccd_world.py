@@ -7,6 +7,7 @@ from typing import Any
 
 from loupe.annotate.backend import Desks
 from loupe.db.entities import StoredEntity, find
+from loupe.demo.worlds.stills import StillsWorld
 from loupe.flows.ccd.pipeline import ccd_pipeline
 from loupe.flows.ccd.run import CcdRun
 from loupe.flows.engine.context import BuildReport, RunContext
@@ -14,7 +15,6 @@ from loupe.flows.engine.pipeline import PipelineSpec, run_pipeline
 from loupe.models.profiles.loader import load_profile
 from loupe.schemas.build import CcdBuild
 from loupe.schemas.profile import OpenAIChat, Profile
-from loupe.sources.demonstration.stills import StillsWorld
 from tests.flows.recos_world import stills_source
 from tests.flows.worlds import write_toml
 

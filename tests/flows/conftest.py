@@ -8,14 +8,14 @@ import pytest
 from typer.main import get_command
 
 from loupe.db.store import Store
+from loupe.demo.worlds.stills import StillsWorld
+from loupe.demo.worlds.street import StreetWorld
 from loupe.flows.cli.main import app, main
 from loupe.flows.engine.context import RunContext
 from loupe.models.profiles.settings import load_settings
 from loupe.services.components import Component
 from loupe.services.installation import bring_up, take_down
 from loupe.services.process import free_port
-from loupe.sources.demonstration.stills import StillsWorld
-from loupe.sources.demonstration.street import StreetWorld
 from tests.annotate.memory_desk import MemoryOffice
 from tests.flows.ccd_world import contrast_build, run_unattended
 from tests.flows.command_line import Finished, Loupe

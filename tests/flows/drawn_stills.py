@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from loupe.sources.demonstration.stills import StillsWorld, write_stills_world
+from loupe.demo.worlds.stills import StillsWorld, write_stills_world
 
 _SEED = 11
 

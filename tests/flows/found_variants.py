@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from loupe.annotate.backend import Desks
+from loupe.demo.worlds.stills import StillsWorld
 from loupe.flows.ccd.pipeline import ccd_pipeline
 from loupe.flows.ccd.run import CcdRun, Clock, utc_now
 from loupe.flows.engine.context import BuildReport, RunContext
@@ -13,7 +14,6 @@ from loupe.flows.engine.pipeline import PipelineSpec, run_pipeline
 from loupe.schemas.build import CcdBuild
 from loupe.schemas.image_search import OpenverseSearch
 from loupe.schemas.profile import Profile
-from loupe.sources.demonstration.stills import StillsWorld
 from loupe.sources.web.downloading import ImageDownloader
 from tests.flows.ccd_world import contrast_build, contrast_profile, counted_model
 from tests.flows.still_families import Family, found_on, source_of_anchors

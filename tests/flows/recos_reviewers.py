@@ -14,6 +14,7 @@ from loupe.db.entities import LIVE, StoredEntity, fetch, find
 from loupe.db.reviews import tasks_by_key
 from loupe.db.store import Store
 from loupe.db.tables import Decision, Entity, ModelCall
+from loupe.demo.worlds.stills import StillsWorld
 from loupe.flows.engine.context import BuildReport, RunContext
 from loupe.flows.engine.pipeline import run_pipeline
 from loupe.flows.recos.pipeline import recos_pipeline
@@ -22,7 +23,6 @@ from loupe.schemas.build import RecosBuild
 from loupe.schemas.profile import Profile
 from loupe.schemas.proposals import Confusion
 from loupe.schemas.records import Caption
-from loupe.sources.demonstration.stills import StillsWorld
 from tests.annotate.answering import Regions, about, accepting
 from tests.annotate.interfaces.regions import ticked
 from tests.annotate.memory_desk import MemoryOffice

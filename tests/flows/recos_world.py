@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from loupe.annotate.backend import Desks
+from loupe.demo.worlds.stills import StillsWorld, load_stills_truth
 from loupe.models.profiles.loader import load_profile
 from loupe.schemas.build import CcdBuild, RecosBuild, SourceSpec, TaskSpec
 from loupe.schemas.profile import OpenAIChat, Profile
 from loupe.schemas.recos import DiscriminabilitySettings
 from loupe.schemas.similarity import NearDuplicateSettings
 from loupe.schemas.taxonomy import RetrievalTask
-from loupe.sources.demonstration.stills import StillsWorld, load_stills_truth
 from tests.flows.worlds import write_toml
 from tests.servers.captioning import seen_completion
 from tests.servers.counting_server import counting_server

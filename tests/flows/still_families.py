@@ -5,11 +5,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from loupe.models.builtin.stills.text import statements
+from loupe.demo.stills.text import statements
+from loupe.demo.worlds.stills import StillsWorld, StillTruth, load_stills_truth
 from loupe.schemas.build import SourceSpec
 from loupe.schemas.requests import STRATEGIES_FIELD, StrategyBrief
 from loupe.schemas.taxonomy import DifferenceType
-from loupe.sources.demonstration.stills import StillsWorld, StillTruth, load_stills_truth
 from tests.flows.recos_world import stills_source
 from tests.servers.contrasting import (
     asks_for_captions,

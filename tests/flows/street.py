@@ -7,15 +7,15 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from loupe.models.tracking.detector import Detections, Frame, PersonDetector, Pixels
-from loupe.schemas.chat import ModelRef
-from loupe.schemas.tracking import DetectorSpec
-from loupe.sources.demonstration.street import (
+from loupe.demo.worlds.street import (
     StreetWorld,
     TrueVideo,
     load_street_truth,
     write_street_world,
 )
+from loupe.models.tracking.detector import Detections, Frame, PersonDetector, Pixels
+from loupe.schemas.chat import ModelRef
+from loupe.schemas.tracking import DetectorSpec
 from loupe.sources.video.reader import open_video
 
 _WIDTH = 32
@@ -36,13 +36,12 @@ class KnownStreet:
         videos: ground truth of the videos.
         frames_seen: number of frames shown to the detectors.
         detectors: number of detectors created.
-        resets: number of resets of a detector.
     """
 
     def __init__(self, world: StreetWorld) -> None:
         self.videos: tuple[TrueVideo, ...] = load_street_truth(world.folder)
         self._frames = _frames(world.folder)
-        self.frames_seen = self.detectors = self.resets = 0
+        self.frames_seen = self.detectors = 0
 
     def detector(self, _spec: DetectorSpec) -> PersonDetector:
         self.detectors += 1
@@ -73,15 +72,6 @@ class _KnowingDetector:
 
     def detect(self, frame: Frame) -> Detections:
         return self._street.detect(frame)
-
-    def reset(self) -> None:
-        self._street.resets += 1
-
-    def state(self) -> bytes:
-        return b""
-
-    def restore(self, state: bytes) -> None:
-        assert not state
 
 
 @cache

@@ -14,6 +14,13 @@ from typing import Any, NamedTuple
 
 from loupe.annotate.backend import Desks
 from loupe.annotate.queues import SHARED
+from loupe.demo.worlds.stills import StillsWorld, load_stills_truth, write_stills_world
+from loupe.demo.worlds.street import (
+    StreetWorld,
+    TrueSighting,
+    TrueVideo,
+    write_street_world,
+)
 from loupe.flows.ccd.pipeline import ccd_pipeline
 from loupe.flows.engine.context import RunContext
 from loupe.flows.engine.pipeline import run_pipeline
@@ -37,13 +44,6 @@ from loupe.schemas.profile import Profile
 from loupe.schemas.recos import DiscriminabilitySettings
 from loupe.schemas.taxonomy import RetrievalTask
 from loupe.schemas.tracking import FilterSettings, TrackingSettings
-from loupe.sources.demonstration.stills import StillsWorld, load_stills_truth, write_stills_world
-from loupe.sources.demonstration.street import (
-    StreetWorld,
-    TrueSighting,
-    TrueVideo,
-    write_street_world,
-)
 from tests.annotate.memory_desk import MemoryOffice
 from tests.flows.ccd_reviewers import answer, right
 from tests.flows.recos_world import seeing_profile, write_names

@@ -9,13 +9,13 @@ import pytest
 from loupe.db.decisions import append_decisions
 from loupe.db.entities import NewDecision
 from loupe.db.quarantine import quarantined
+from loupe.demo.worlds.stills import StillsWorld
 from loupe.flows.engine.context import RunContext
 from loupe.flows.engine.report import Progress
 from loupe.flows.engine.software import software
 from loupe.release.format.row_files import read_release
 from loupe.release.verify import verify_release
 from loupe.schemas.profile import StyleLimits
-from loupe.sources.demonstration.stills import StillsWorld
 from tests.flows.ccd_world import (
     DATASET,
     contrast_build,

@@ -9,6 +9,7 @@ import pytest
 
 from loupe.db.entities import StoredEntity
 from loupe.db.quarantine import quarantined
+from loupe.demo.worlds.stills import StillsWorld
 from loupe.flows.ccd.pipeline import ccd_pipeline
 from loupe.flows.engine.context import BuildReport, RunContext
 from loupe.release.verify import verify_release
@@ -23,7 +24,6 @@ from loupe.schemas.requests import (
     RefinementBrief,
     StrategyBrief,
 )
-from loupe.sources.demonstration.stills import StillsWorld
 from tests.flows.ccd_world import DATASET, entities, strategy_pipeline
 from tests.flows.drawn_stills import DrawnStills
 from tests.flows.found_variants import FoundVariants, build_found

@@ -16,6 +16,7 @@ from loupe.db.blob_check import BlobCheck
 from loupe.db.blobs import BlobStore
 from loupe.db.entities import AgentRef
 from loupe.db.withdrawal_graph import WithdrawalTarget
+from loupe.demo.worlds.stills import StillsWorld
 from loupe.flows.blob_repair import repair_blobs
 from loupe.flows.engine.context import RunContext
 from loupe.flows.withdrawal.execution import carry_out
@@ -26,7 +27,6 @@ from loupe.schemas.contrast import ContrastGroup, StoredEdit
 from loupe.schemas.errors import ConfigurationError
 from loupe.schemas.proposals import Candidate, CaptionGroup, Strategy
 from loupe.schemas.records import Caption, Image
-from loupe.sources.demonstration.stills import StillsWorld
 from tests.flows.ccd_world import ANCHORS, DATASET, contrast_build, entities, run_unattended
 from tests.flows.drawn_stills import DrawnStills
 from tests.flows.runs import copied_run

@@ -16,10 +16,11 @@ from PIL import Image as Pictures
 from loupe.db.entities import LIVE, StoredEntity, parents_of
 from loupe.db.store import Store
 from loupe.db.work import count_plans
+from loupe.demo.stills.editor import Change, StillsEditor, say_change
+from loupe.demo.stills.scene import KINDS, Thing, apart, read_scene
+from loupe.demo.worlds.stills import StillsWorld
 from loupe.flows.ccd.editing import MOST_ATTEMPTS, known_pin, pin
 from loupe.flows.engine.context import RunContext
-from loupe.models.builtin.stills.editor import Change, StillsEditor, say_change
-from loupe.models.builtin.stills.scene import KINDS, Thing, apart, read_scene
 from loupe.schemas.base import Box
 from loupe.schemas.build import CcdBuild
 from loupe.schemas.contrast import ImageRequest, StoredEdit
@@ -36,7 +37,6 @@ from loupe.schemas.profile import EditCheckSettings
 from loupe.schemas.proposals import Candidate
 from loupe.schemas.provenance import Role
 from loupe.schemas.records import Image
-from loupe.sources.demonstration.stills import StillsWorld
 from tests.flows.ccd_reviewers import GATES, answer_all, build_once, open_office, right, wrong
 from tests.flows.ccd_world import (
     DATASET,

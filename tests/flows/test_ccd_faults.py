@@ -10,6 +10,7 @@ from loupe.db.calls import requests_since
 from loupe.db.decisions import append_decisions
 from loupe.db.entities import AgentRef, NewDecision
 from loupe.db.quarantine import put_back, quarantined
+from loupe.demo.worlds.stills import StillsWorld
 from loupe.flows.ccd.downloading import is_transient
 from loupe.flows.ccd.image_requests import request_images, waiting_strategies
 from loupe.flows.ccd.pipeline import ccd_pipeline
@@ -29,7 +30,6 @@ from loupe.schemas.image_search import OpenverseSearch, SearchFailure, SearchOut
 from loupe.schemas.profile import Profile
 from loupe.schemas.proposals import Candidate
 from loupe.schemas.records import Rejection
-from loupe.sources.demonstration.stills import StillsWorld
 from tests.flows.ccd_world import DATASET, entities, image_pipeline
 from tests.flows.drawn_stills import DrawnStills
 from tests.flows.found_variants import FoundVariants, build_found

@@ -8,12 +8,12 @@ import pytest
 from loupe.db.entities import StoredEntity, fetch
 from loupe.db.reviews import tasks_by_key
 from loupe.db.store import Store
+from loupe.demo.worlds.stills import StillsWorld
 from loupe.flows.engine.context import BuildReport, RunContext
 from loupe.release.verify import verify_release
 from loupe.schemas.build import CcdBuild
 from loupe.schemas.contrast import ContrastGroup, ImageRequest
 from loupe.schemas.proposals import Candidate, CaptionGroup, Strategy
-from loupe.sources.demonstration.stills import StillsWorld
 from tests.annotate.memory_desk import MemoryDesk, MemoryOffice
 from tests.annotate.office import hire
 from tests.flows.ccd_reviewers import GATES, Opinion, build_once, right, wrong

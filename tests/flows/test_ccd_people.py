@@ -14,6 +14,7 @@ from loupe.db.decisions import last_agents
 from loupe.db.entities import LIVE, StoredEntity, fetch, parents_of
 from loupe.db.store import Store
 from loupe.db.tables import ModelCall
+from loupe.demo.worlds.stills import StillsWorld
 from loupe.flows.engine.context import BuildReport, RunContext
 from loupe.release.format.row_files import read_release
 from loupe.release.verify import verify_release
@@ -24,7 +25,6 @@ from loupe.schemas.proposals import Candidate, CaptionGroup, GroupMember, Strate
 from loupe.schemas.provenance import Role
 from loupe.schemas.records import Caption, Image
 from loupe.schemas.taxonomy import DifferenceType
-from loupe.sources.demonstration.stills import StillsWorld
 from tests.annotate.memory_desk import MemoryOffice
 from tests.flows.ccd_reviewers import (
     GATES,

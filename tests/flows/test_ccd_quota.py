@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from loupe.db.calls import requests_since
+from loupe.demo.worlds.stills import StillsWorld
 from loupe.flows.engine.context import BuildReport, RunContext
 from loupe.schemas.contrast import ImageRequest
 from loupe.schemas.errors import BudgetReachedError
 from loupe.schemas.profile import Profile
 from loupe.schemas.proposals import Candidate
-from loupe.sources.demonstration.stills import StillsWorld
 from tests.flows.ccd_world import entities, write_contrast_profile
 from tests.flows.command_line import Loupe
 from tests.flows.drawn_stills import DrawnStills

@@ -14,6 +14,7 @@ from loupe.annotate.queues import SHARED
 from loupe.db.entities import StoredEntity
 from loupe.db.quarantine import quarantined
 from loupe.db.tables import ModelCall
+from loupe.demo.worlds.stills import StillsWorld
 from loupe.flows.ccd.edit_measures import concerns_all
 from loupe.flows.engine.context import RunContext
 from loupe.release.verify import verify_release
@@ -24,7 +25,6 @@ from loupe.schemas.image_edit import QwenImageEdit
 from loupe.schemas.profile import OpenAIChat, Profile, Sampling
 from loupe.schemas.proposals import Candidate, CaptionGroup, Strategy
 from loupe.schemas.records import Caption, Rejection
-from loupe.sources.demonstration.stills import StillsWorld
 from tests.annotate.memory_desk import MemoryOffice
 from tests.flows.ccd_reviewers import answer, build_once, right
 from tests.flows.ccd_world import DATASET, contrast_build, contrast_profile, counted_model, entities

@@ -8,13 +8,13 @@ import pytest
 from loupe.db.decisions import append_decisions
 from loupe.db.entities import NewDecision, Verdict, fetch
 from loupe.db.quarantine import quarantined
+from loupe.demo.worlds.stills import StillsWorld
 from loupe.flows.ccd.image_requests import request_images
 from loupe.flows.engine.context import RunContext
 from loupe.flows.engine.software import software
 from loupe.schemas.contrast import ImageRequest
 from loupe.schemas.errors import BudgetReachedError
 from loupe.schemas.proposals import Candidate, Strategy
-from loupe.sources.demonstration.stills import StillsWorld
 from tests.flows.ccd_world import entities, image_pipeline
 from tests.flows.drawn_stills import DrawnStills
 from tests.flows.found_variants import FoundVariants, build_found

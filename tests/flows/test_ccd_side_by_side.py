@@ -11,6 +11,8 @@ import pytest
 
 from loupe.db.entities import find
 from loupe.db.store import Store
+from loupe.demo.stills.editor import StillsEditor
+from loupe.demo.worlds.stills import StillsWorld
 from loupe.flows.ccd import downloading as found_images
 from loupe.flows.ccd import editing as edit_ledger
 from loupe.flows.ccd import editing as edited_images
@@ -19,13 +21,11 @@ from loupe.flows.ccd import strategies as strategy_proposals
 from loupe.flows.engine import model_step
 from loupe.flows.engine.context import BuildReport
 from loupe.flows.engine.runner import Stage
-from loupe.models.builtin.stills.editor import StillsEditor
 from loupe.release.verify import verify_release
 from loupe.schemas.build import CcdBuild
 from loupe.schemas.image_edit import BuiltinEditor, EditOutcome, EditRequest
 from loupe.schemas.profile import Profile
 from loupe.schemas.proposals import Candidate
-from loupe.sources.demonstration.stills import StillsWorld
 from tests.flows.ccd_world import DATASET
 from tests.flows.drawn_stills import DrawnStills
 from tests.flows.found_variants import FoundVariants, build_found, found_variants

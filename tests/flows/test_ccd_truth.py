@@ -10,13 +10,13 @@ from PIL import Image as Pictures
 
 from loupe.db.entities import fetch
 from loupe.db.store import Store
+from loupe.demo.stills.editor import Change, UneditableError, changed_scene, read_change
+from loupe.demo.stills.scene import Scene, read_scene
+from loupe.demo.stills.text import content_of
+from loupe.demo.worlds.stills import StillTruth, load_stills_truth, write_stills_world
 from loupe.flows.engine.context import RunContext
-from loupe.models.builtin.stills.editor import Change, UneditableError, changed_scene, read_change
-from loupe.models.builtin.stills.scene import Scene, read_scene
-from loupe.models.builtin.stills.text import content_of
 from loupe.schemas.proposals import Candidate, EditedImage, FoundImage, Strategy
 from loupe.schemas.records import Image, Picture
-from loupe.sources.demonstration.stills import StillTruth, load_stills_truth, write_stills_world
 from tests.flows.ccd_world import (
     contrast_build,
     entities,

@@ -16,6 +16,7 @@ from PIL import Image as Pictures
 from loupe.annotate.backend import Desks
 from loupe.db.entities import fetch, parents_of
 from loupe.db.quarantine import quarantined
+from loupe.demo.worlds.stills import StillsWorld
 from loupe.flows.ccd.pipeline import ccd_pipeline
 from loupe.flows.engine.context import BuildReport, RunContext
 from loupe.flows.engine.pipeline import run_pipeline
@@ -29,7 +30,6 @@ from loupe.schemas.profile import Profile
 from loupe.schemas.proposals import Candidate
 from loupe.schemas.provenance import Role
 from loupe.schemas.records import Image, Source
-from loupe.sources.demonstration.stills import StillsWorld
 from loupe.sources.web.downloading import ImageDownloader
 from tests.flows.ccd_world import DATASET, contrast_build, contrast_profile, counted_model, entities
 from tests.flows.drawn_stills import DrawnStills

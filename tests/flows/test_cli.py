@@ -19,15 +19,15 @@ from typer.testing import CliRunner
 
 from loupe.db.entities import find
 from loupe.db.store import Store
+from loupe.demo.builds import DONE, SEED
+from loupe.demo.worlds import write_people_world
 from loupe.flows.cli import commands, run
 from loupe.flows.cli.deployments import _cancel, _follow
 from loupe.flows.cli.main import app, main
-from loupe.flows.engine.build_files import DONE, SEED
 from loupe.schemas.errors import ServiceError
 from loupe.schemas.records import Caption, Granularity
 from loupe.services.prefect_server import SERVER
 from loupe.services.process import LOOPBACK, ServiceSpec, free_port, start, stop
-from loupe.sources.demonstration import write_people_world
 from tests.flows.command_line import Loupe
 from tests.flows.hostile import CAPTION, INJECTION, REASONS, write_hostile
 from tests.flows.worlds import write_people, write_toml

@@ -30,6 +30,7 @@ from loupe.db.entities import StoredEntity, find
 from loupe.db.evaluations import evaluations_of
 from loupe.db.lineage import TracedEntity, trace
 from loupe.db.store import Store
+from loupe.demo.worlds import write_people_world
 from loupe.flows.engine.pipeline import load_build
 from loupe.release.format.row_files import read_release
 from loupe.schemas.base import sha256_of
@@ -37,7 +38,6 @@ from loupe.schemas.build import UFine3CBuild
 from loupe.schemas.cfam import TrainingRecord
 from loupe.schemas.records import Caption, Image, PromptText, Rewrite, Source
 from loupe.services.prefect_server import prefect_auth_string
-from loupe.sources.demonstration import write_people_world
 from tests.annotate.answering import Regions, accepting, editing, rejecting
 from tests.flows.killing import calls_in
 from tests.flows.prefect_runs import FlowRun, Prefect

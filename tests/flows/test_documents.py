@@ -24,6 +24,9 @@ from benchmarks import reference
 from loupe.annotate.queues import load_queues
 from loupe.db.entities import find
 from loupe.db.store import Store
+from loupe.demo.worlds.descriptions import describe
+from loupe.demo.worlds.figure import View, draw_pose
+from loupe.demo.worlds.people import draw_person_attributes
 from loupe.flows.engine.pipeline import load_build
 from loupe.flows.engine.release_facts import release_facts
 from loupe.flows.evaluation.reproduction import load_reproduction
@@ -33,9 +36,7 @@ from loupe.schemas.build import Build, CcdBuild, RecosBuild, UFine3CBuild, UFine
 from loupe.schemas.errors import LoupeError
 from loupe.schemas.records import Granularity
 from loupe.schemas.records import Image as ImageRecord
-from loupe.sources.demonstration.descriptions import describe
-from loupe.sources.demonstration.figure import View, draw_pose
-from loupe.sources.demonstration.people import Chance, draw_person_attributes
+from loupe.sources.chance import Chance
 from tests.flows.conftest import COMMAND
 from tests.flows.worlds import own_environment, write_toml
 from tests.servers.processes import REPOSITORY
@@ -55,7 +56,7 @@ NOT_RUN: dict[str, dict[str, str]] = {
     "docs/api-key.md": {"loupe run": KEY, "loupe doctor": KEY},
     "docs/build-files.md": {
         "loupe run build-ufine3c --config ufine3c --profile paper": DATA,
-        "loupe run build-ufine3c": ELSEWHERE + "test_demonstration.py",
+        "loupe run build-ufine3c": ELSEWHERE + "tests/demo/test_builds.py",
     },
     "docs/ccd.md": {"loupe": KEY},
     "docs/cluster.md": {"": "needs a Ray cluster; see tests/flows/test_ray.py"},

@@ -7,6 +7,7 @@ import pytest
 from loupe.annotate.backend import OPENED_WITH, NewTask
 from loupe.annotate.interfaces.text_pages import DRAFT, LEAST_WORDS, count_words
 from loupe.db.entities import StoredEntity, fetch, find, parents_of
+from loupe.demo.worlds.street import StreetWorld
 from loupe.flows.engine.context import BuildReport, RunContext
 from loupe.flows.engine.pipeline import run_pipeline
 from loupe.flows.ufine6926.pipeline import ufine6926_pipeline
@@ -17,7 +18,6 @@ from loupe.schemas.profile import BuiltinDescriber, DescribeSettings, Profile
 from loupe.schemas.provenance import Role
 from loupe.schemas.records import Caption, Image
 from loupe.schemas.tracking import FilterSettings, TrackingSettings
-from loupe.sources.demonstration.street import StreetWorld
 from tests.annotate.interfaces.regions import ticked, written
 from tests.annotate.memory_desk import MemoryOffice
 from tests.annotate.office import hire

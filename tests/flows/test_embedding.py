@@ -9,9 +9,9 @@ from PIL import Image
 
 from loupe.db.embeddings import space_of, store_vectors
 from loupe.db.store import Store
+from loupe.demo.embedder import ColourLexiconEmbedder
 from loupe.flows.engine.embedding import CachedEmbedder, ReadableImage, image_file, read_ahead
 from loupe.flows.engine.report import LineProgress
-from loupe.models.builtin.embedder import ColourLexiconEmbedder
 from loupe.models.embedding import ImageTextEmbedder, Vectors
 from loupe.schemas.base import sha256_of
 from loupe.schemas.embedding import BuiltinEmbedder, EmbeddingModelSpec

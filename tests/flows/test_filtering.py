@@ -18,6 +18,7 @@ from loupe.db.entities import (
     parents_of,
 )
 from loupe.db.work import commit_chunk, register_plan
+from loupe.demo.worlds.street import StreetWorld
 from loupe.flows.engine.context import RunContext
 from loupe.flows.engine.software import software
 from loupe.flows.ufine6926.filter_explanation import collect, explain
@@ -42,7 +43,6 @@ from loupe.schemas.records import Image
 from loupe.schemas.similarity import SplitSettings
 from loupe.schemas.tracking import FilterSettings, TrackingSettings
 from loupe.schemas.video import Body, FilterReport, Track
-from loupe.sources.demonstration.street import StreetWorld
 from tests.db.samples import activity_of
 from tests.flows.runs import copied_run, new_run
 from tests.flows.street import KnownStreet
@@ -69,7 +69,7 @@ class TrackedRun:
         addresses = tuple(map(str, street.videos))
         self.spec = VideoSourceSpec(name="street", videos=addresses, licence="CC0-1.0")
         settings = TrackingSettings(observations=8)
-        self.tracking = plan_tracking(run, DATASET, settings)
+        self.tracking = plan_tracking(run, DATASET, settings, self.spec)
 
     def follow(self, known: KnownStreet) -> None:
         """Import the videos and track their people."""

@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 
 from loupe.db.tables import Embedding, ModelCall
+from loupe.demo.stills.drawing import draw_still
+from loupe.demo.worlds.stills import jpeg_of, plan_stills
 from loupe.flows.ccd.downloading import FOLDER, refused_hit
 from loupe.flows.ccd.searching import RecordedSearch, list_folder, open_recorded_search
 from loupe.flows.engine.context import RunContext
-from loupe.models.builtin.stills.drawing import draw_still
 from loupe.schemas.errors import ConfigurationError, FormatError
 from loupe.schemas.image_search import FolderSearch, GoogleSearch, SearchHit
 from loupe.schemas.records import Rejection
-from loupe.sources.demonstration.stills import jpeg_of, plan_stills
 from tests.db.samples import row_count
 
 STILLS = 6

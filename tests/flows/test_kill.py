@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from loupe.demo.worlds.stills import write_stills_world
 from loupe.release.verify import verify_release
 from loupe.schemas.records import Granularity
-from loupe.sources.demonstration.stills import write_stills_world
 from tests.flows import recos_world
 from tests.flows.ccd_world import contrast_build, searched_folder, write_contrast_profile
 from tests.flows.homes import bytes_of, contents_of, files_of, problems_of

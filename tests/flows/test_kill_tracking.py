@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from loupe.demo.worlds.street import DETECTIONS, StreetWorld
 from loupe.release.card.model_use import DEMONSTRATION_CITATION
 from loupe.release.verify import verify_release
-from loupe.sources.demonstration.street import StreetWorld
 from tests.flows.homes import bytes_of, contents_of, problems_of
 from tests.flows.worlds import RunningProgram, loupe, write_toml
 
@@ -36,12 +36,13 @@ class Build(NamedTuple):
 
 @pytest.fixture
 def build(street: StreetWorld, tmp_path: Path) -> Build:
-    """A build of the street with the built-in detector and a checkpoint every few frames."""
+    """A build of the street with its detections and a checkpoint every few frames."""
     source = {
         "name": "street",
         "licence": "CC0-1.0",
         "citation": DEMONSTRATION_CITATION,
         "videos": str(street.folder / "videos"),
+        "detections": str(street.folder / DETECTIONS),
     }
     config = write_toml(
         tmp_path / "build.toml",

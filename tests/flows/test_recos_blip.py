@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 
 from loupe.db.entities import find
+from loupe.demo.worlds.stills import StillsWorld
 from loupe.flows.engine.context import RunContext
 from loupe.flows.engine.pipeline import run_pipeline
 from loupe.flows.recos.pipeline import recos_pipeline
 from loupe.schemas.embedding import TransformersEmbedder
 from loupe.schemas.recos import DiscriminabilityReport, DiscriminabilitySettings
-from loupe.sources.demonstration.stills import StillsWorld
 from tests.flows.drawn_stills import DrawnStills
 from tests.flows.recos_world import DATASET, no_desks, small_build, small_profile
 from tests.models.tiny_embedders import build_blip2

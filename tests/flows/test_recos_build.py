@@ -11,6 +11,7 @@ import pytest
 from loupe.db.entities import AgentRef, StoredEntity, children_of, fetch, find, parents_of
 from loupe.db.quarantine import quarantined
 from loupe.db.withdrawal_graph import WithdrawalTarget
+from loupe.demo.worlds.stills import StillsWorld, load_stills_truth
 from loupe.flows.engine.context import BuildReport, RunContext
 from loupe.flows.engine.pipeline import run_pipeline
 from loupe.flows.engine.unusable_models import refuse_unusable_models
@@ -38,7 +39,6 @@ from loupe.schemas.recos import (
 from loupe.schemas.release import EmbedderPurpose
 from loupe.schemas.requests import REVISION_PURPOSE
 from loupe.schemas.taxonomy import RetrievalTask
-from loupe.sources.demonstration.stills import StillsWorld, load_stills_truth
 from tests.flows.drawn_stills import DrawnStills
 from tests.flows.recos_world import (
     DATASET,

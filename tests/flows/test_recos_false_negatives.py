@@ -8,18 +8,18 @@ from numpy.typing import NDArray
 
 from loupe.db.entities import fetch, parents_of
 from loupe.db.store import Store
+from loupe.demo.embedder import StillsLexiconEmbedder
+from loupe.demo.worlds.stills import (
+    load_stills_truth,
+    write_stills_world,
+)
 from loupe.flows.engine.pipeline import run_pipeline
 from loupe.flows.recos.pipeline import recos_pipeline
 from loupe.flows.recos.run import images_of_tier
-from loupe.models.builtin.embedder import StillsLexiconEmbedder
 from loupe.schemas.build import RecosBuild, TaskSpec
 from loupe.schemas.embedding import BuiltinStillsEmbedder
 from loupe.schemas.provenance import Role
 from loupe.schemas.records import Image
-from loupe.sources.demonstration.stills import (
-    load_stills_truth,
-    write_stills_world,
-)
 from tests.flows.recos_world import DATASET, SHOWN, no_desks, small_profile, stills_source
 from tests.flows.runs import context_of
 

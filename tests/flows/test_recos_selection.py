@@ -8,6 +8,7 @@ import pytest
 
 from loupe.db.decisions import last_agents
 from loupe.db.entities import StoredEntity, children_of, find, parents_of
+from loupe.demo.worlds.stills import StillsWorld
 from loupe.flows.engine.context import RunContext
 from loupe.flows.recos.run import images_of_tier
 from loupe.release.format.row_files import read_release
@@ -17,7 +18,6 @@ from loupe.schemas.provenance import Role
 from loupe.schemas.records import Caption, Image
 from loupe.schemas.recos import DiscriminabilitySettings, Selection
 from loupe.schemas.taxonomy import RetrievalTask
-from loupe.sources.demonstration.stills import StillsWorld
 from tests.annotate.answering import Regions
 from tests.annotate.interfaces.regions import ticked
 from tests.annotate.memory_desk import MemoryOffice

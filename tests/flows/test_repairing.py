@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from loupe.db.entities import fetch, parents_of
+from loupe.demo.worlds.stills import StillsWorld
 from loupe.flows.ccd import refining
 from loupe.flows.ccd import strategies as strategy_proposals
 from loupe.flows.ccd.pipeline import ccd_pipeline
@@ -16,7 +17,6 @@ from loupe.schemas.contrast import StrategyDraft
 from loupe.schemas.proposals import CaptionGroup, Strategy
 from loupe.schemas.provenance import Role
 from loupe.schemas.records import Caption, PromptText, Rejection
-from loupe.sources.demonstration.stills import StillsWorld
 from tests.annotate.memory_desk import MemoryOffice
 from tests.flows.ccd_world import contrast_build, entities
 from tests.flows.drawn_stills import DrawnStills

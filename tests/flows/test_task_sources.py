@@ -12,6 +12,7 @@ from pydantic import ValidationError
 
 from loupe.db.entities import find, parents_of
 from loupe.db.quarantine import quarantined
+from loupe.demo.worlds.stills import StillsWorld, load_stills_truth, write_stills_world
 from loupe.flows.engine.context import RunContext
 from loupe.flows.engine.importing import import_source
 from loupe.flows.engine.pipeline import load_build, run_pipeline
@@ -29,7 +30,6 @@ from loupe.schemas.quality import CaptionCheck
 from loupe.schemas.records import Attribution, Caption, Image
 from loupe.schemas.recos import DiscriminabilitySettings, TaskDraw
 from loupe.schemas.taxonomy import RetrievalTask, in_order
-from loupe.sources.demonstration.stills import StillsWorld, load_stills_truth, write_stills_world
 from loupe.sources.rendered import FontShelf, RenderOptions
 from tests.flows.recos_world import no_desks, small_profile, stills_source
 from tests.servers.counting_server import CountingServer, Fault
@@ -226,8 +226,8 @@ def test_a_missing_font_only_skips_its_task(run: RunContext) -> None:
     assert left_out.rejected == {"missing_font": 1}
     (lost,) = quarantined(run.store, DATASET)
     assert lost.detail == (
-        "the font 'Noto Sans SC' is not installed, wanted the package 'pylopdf-fonts-zh-cn'; "
-        "install it with: uv pip install pylopdf-fonts-zh-cn"
+        "the font 'Noto Sans SC' (package 'pylopdf-fonts-zh-cn', extra 'render') is not installed; "
+        "install it with: uv pip install -e '.[render]'"
     )
     alone = build.model_copy(update={"dataset": "alone", "tasks": tuple(tasks[1:])})
     with pytest.raises(ConfigurationError, match="no task can be drawn: the font 'Noto Sans SC'"):

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from loupe.flows.engine.build_files import DONE, SEED
-from loupe.sources.demonstration import write_people_world
+from loupe.demo.builds import DONE, SEED
+from loupe.demo.worlds import write_people_world
 
 WATCH = """
 import os, sys

@@ -13,6 +13,7 @@ from PIL import Image
 from loupe.db.blob_check import BlobCheck
 from loupe.db.entities import StoredEntity, find, parents_of
 from loupe.db.tables import Checkpoint
+from loupe.demo.worlds.street import StreetWorld
 from loupe.flows.blob_repair import repair_blobs
 from loupe.flows.engine.context import RunContext
 from loupe.flows.engine.report import StageReport
@@ -25,7 +26,6 @@ from loupe.schemas.errors import ModelError
 from loupe.schemas.provenance import Role
 from loupe.schemas.tracking import DetectorSpec, FairMOTDetector, FilterSettings, TrackingSettings
 from loupe.schemas.video import Track, TrackedVideo, Video
-from loupe.sources.demonstration.street import StreetWorld
 from loupe.sources.video.reader import open_video
 from tests.db.samples import row_count
 from tests.flows.runs import copied_run, new_run
@@ -47,9 +47,6 @@ class ListeningDetector:
         self._run = run
         self._said = said
         self.ref = inner.ref
-        self.state = inner.state
-        self.reset = inner.reset
-        self.restore = inner.restore
 
     def detect(self, frame: Frame) -> Detections:
         self._said.append(str(self._run.progress.waits))
@@ -63,9 +60,6 @@ class FailingDetector:
         self._inner = inner
         self._left = frames
         self.ref = inner.ref
-        self.state = inner.state
-        self.reset = inner.reset
-        self.restore = inner.restore
 
     def detect(self, frame: Frame) -> Detections:
         self._left -= 1
@@ -93,7 +87,6 @@ def tracked(
     with new_run(migrated_sqlite, tmp_path_factory.mktemp("tracked")) as run:
         report = track(run, spec_of(*street.videos), known)
         assert (report.done, report.rejected) == (2, {})
-        assert known.resets == 2
         assert known.detectors <= max(1, (os.cpu_count() or 1) // 2), "one detector per worker"
         yield run
 
@@ -124,7 +117,7 @@ def track(
 
     source, _ = import_videos(run, spec)
     take_videos(run, DATASET, source)
-    plan = plan_tracking(run, DATASET, settings, spec.every_nth_frame, spec.frame_rate)
+    plan = plan_tracking(run, DATASET, settings, spec)
     return track_videos(run, DATASET, spec, plan, maker)
 
 
@@ -200,7 +193,7 @@ def test_the_plan_depends_on_the_weights_but_not_on_their_path_or_device(
     def plan(name: str, device: str = "cpu") -> str:
         detector = FairMOTDetector(provider="fairmot", checkpoint=tmp_path / name, device=device)
         settings = SETTINGS.model_copy(update={"detector": detector})
-        return plan_tracking(run, DATASET, settings).entity.id
+        return plan_tracking(run, DATASET, settings, spec_of("walk")).entity.id
 
     for name, weights in (("one", b"some"), ("copy", b"some"), ("other", b"more")):
         (tmp_path / name).write_bytes(weights)
@@ -243,7 +236,7 @@ def test_an_unavailable_video_is_deferred_to_a_later_run(
     take_videos(run, DATASET, source)
     first = videos / "street-01.mp4"
     kept = first.read_bytes()
-    plan = plan_tracking(run, DATASET, SETTINGS)
+    plan = plan_tracking(run, DATASET, SETTINGS, spec)
 
     def track_again() -> tuple[int, dict[str, int], dict[str, int]]:
         report = track_videos(run, DATASET, spec, plan, known_street.detector)
@@ -320,7 +313,7 @@ def test_an_image_sequence_gives_the_crops_of_its_video_and_continues(
         assert list(check.faulty()) == []
 
     (folder / "000007.png").write_bytes((folder / "000008.png").read_bytes())
-    plan = plan_tracking(run, DATASET, SETTINGS, frame_rate=5)
+    plan = plan_tracking(run, DATASET, SETTINGS, spec.model_copy(update={"frame_rate": 5}))
     report = track_videos(run, DATASET, spec, plan, known_street.detector)
     assert dict(report.deferred) == {"changed_video": 1}
 
@@ -357,7 +350,7 @@ def test_progress_names_video_frames_and_rate(
         spec = spec_of(street.videos[0])
         source, _ = import_videos(run, spec)
         take_videos(run, DATASET, source)
-        plan = plan_tracking(run, DATASET, SETTINGS, spec.every_nth_frame, spec.frame_rate)
+        plan = plan_tracking(run, DATASET, SETTINGS, spec)
         track_videos(
             run, DATASET, spec, plan, lambda one: ListeningDetector(known.detector(one), run, said)
         )

@@ -13,6 +13,7 @@ from loupe.annotate.backend import Desks
 from loupe.db.entities import StoredEntity, find, parents_of
 from loupe.db.reviews import add_annotator
 from loupe.db.store import Store
+from loupe.demo.worlds.street import StreetWorld
 from loupe.flows.engine.context import BuildReport, RunContext, sync_active
 from loupe.flows.engine.pipeline import run_pipeline
 from loupe.flows.ufine6926.filter_explanation import explain
@@ -31,7 +32,6 @@ from loupe.schemas.records import Caption, Image
 from loupe.schemas.similarity import LeakLimits, SplitSettings
 from loupe.schemas.tracking import FilterSettings, TrackingSettings
 from loupe.schemas.video import FilterReport, Track, Video
-from loupe.sources.demonstration.street import StreetWorld
 from tests.annotate.interfaces.regions import Regions, ticked, written
 from tests.annotate.memory_desk import MemoryOffice
 from tests.flows.runs import copied_run, new_run

@@ -8,13 +8,14 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
+from loupe.demo.worlds.street import StreetWorld
 from loupe.flows.engine.report import Progress, StageReport
 from loupe.flows.ufine6926.video_tracks import VideoTracks, track_video
 from loupe.models.profiles.loader import load_profile
-from loupe.schemas.errors import UsageError
+from loupe.models.tracking.detector import PersonDetector
+from loupe.schemas.errors import MissingExtraError, UsageError
 from loupe.schemas.profile import Profile
-from loupe.schemas.tracking import FilterSettings, TrackingSettings
-from loupe.sources.demonstration.street import StreetWorld
+from loupe.schemas.tracking import DetectorSpec, FilterSettings, TrackingSettings
 from loupe.sources.motchallenge import read_boxes
 from tests.flows.street import KnownStreet
 
@@ -106,3 +107,14 @@ def test_a_folder_that_cannot_be_written_is_reported(
     bare = profile(FilterSettings(pose_model=None))
     with pytest.raises(UsageError, match="cannot be written"):
         track_video(str(street.videos[0]), tmp_path, bare, Progress(), known_street.detector)
+
+
+def test_without_the_extra_of_the_detector_nothing_is_read_or_written(tmp_path: Path) -> None:
+    def missing(spec: DetectorSpec) -> PersonDetector:
+        raise MissingExtraError(f"the detector {spec.name!r}", "vision")
+
+    video = tmp_path / "no-video.mp4"
+    video.write_bytes(b"opening this would be another error")
+    with pytest.raises(MissingExtraError, match="'vision', which is not installed; install it"):
+        track_video(str(video), tmp_path / "out", profile(), Progress(), missing)
+    assert not (tmp_path / "out").exists()

@@ -29,6 +29,7 @@ from loupe.db.withdrawals import (
     refused_files,
     steps_of,
 )
+from loupe.demo.worlds.street import StreetWorld
 from loupe.flows.evaluation.leaderboard import Leaderboard, collect
 from loupe.flows.evaluation.leaderboard_page import leaderboard_folder, write_leaderboard
 from loupe.flows.ufine6926.video_import import import_videos
@@ -46,7 +47,6 @@ from loupe.schemas.proposals import Tracklet, TrackletFrame
 from loupe.schemas.provenance import Role
 from loupe.schemas.records import Image, Rewrite
 from loupe.schemas.video import FilterReport, Video
-from loupe.sources.demonstration.street import StreetWorld
 from tests.annotate.memory_desk import MemoryOffice
 from tests.db.samples import store_entities
 from tests.flows.evaluation_samples import synthetic_evaluation

@@ -146,7 +146,7 @@ def pipeline_of(step: Callable[[PipelineRun[Any]], None]) -> PipelineSpec[Any, P
     """Return a pipeline of one step that ignores its build file."""
     build = SimpleNamespace(dataset="later", sources=(), gates={})
     return PipelineSpec(
-        SimpleNamespace, lambda _: build, "", PipelineRun, (Step(step),), lambda _: "0.1.0"
+        SimpleNamespace, lambda _: build, PipelineRun, (Step(step),), lambda _: "0.1.0"
     )
 
 

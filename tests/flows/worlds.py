@@ -16,11 +16,12 @@ from typing import Any
 import pytest
 from PIL import Image
 
+from loupe.demo.worlds.descriptions import describe
+from loupe.demo.worlds.figure import View, draw_pose
+from loupe.demo.worlds.people import draw_person_attributes
 from loupe.flows.cli.main import main
 from loupe.schemas.records import Granularity
-from loupe.sources.demonstration.descriptions import describe
-from loupe.sources.demonstration.figure import View, draw_pose
-from loupe.sources.demonstration.people import Chance, draw_person_attributes
+from loupe.sources.chance import Chance
 from tests.servers.processes import FORKED, REPOSITORY
 
 _SIZE_PX = (24, 48)

@@ -4,12 +4,7 @@ import pytest
 
 from loupe.models.registry import build_detector
 from loupe.schemas.errors import ModelError
-from loupe.schemas.tracking import BuiltinDetector, FairMOTDetector
-
-
-def test_the_builtin_detector_needs_no_extra() -> None:
-    spec = BuiltinDetector()
-    assert build_detector(spec).ref == spec.ref
+from loupe.schemas.tracking import FairMOTDetector
 
 
 def test_a_missing_checkpoint_is_named(tmp_path: Path) -> None:

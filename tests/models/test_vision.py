@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from loupe.models.builtin.pedestrians.background import Boxes
 from loupe.models.registry import build_detector, build_pose_model
+from loupe.models.tracking.appearance import Boxes
 from loupe.models.tracking.detector import Frame
 from loupe.schemas.tracking import MediaPipePoseModel, TrackingSettings
 from loupe.sources.video.reader import open_video

@@ -8,13 +8,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from PIL import Image
 
-from loupe.models.builtin.stills.drawing import draw_still
-from loupe.models.builtin.stills.editor import Change, StillsEditor, say_change
+from loupe.demo.stills.drawing import draw_still
+from loupe.demo.stills.editor import Change, StillsEditor, say_change
+from loupe.demo.worlds.stills import plan_stills
 from loupe.models.image_editor import ImageEditor
 from loupe.models.qwen_image_edit import QwenImageEditor
 from loupe.schemas.chat import ChatImage
 from loupe.schemas.image_edit import BuiltinEditor, EditRequest, QwenImageEdit
-from loupe.sources.demonstration.stills import plan_stills
 from tests.models.tiny_embedders import QWEN_TOKENS
 from tests.servers import tiny_models
 

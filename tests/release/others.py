@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from PIL import Image
 
+from loupe.demo.worlds.writing import draw_scene, finish
 from loupe.release.contamination import Other, SeenImage, SeenVideo
-from loupe.sources.demonstration.people import Chance
-from loupe.sources.demonstration.writing import draw_scene, finish
+from loupe.sources.chance import Chance
 
 SIZE = (160, 120)
 Variant = Callable[[Image.Image], bytes]

@@ -308,8 +308,8 @@ def test_edits_replace_the_texts_they_are_based_on(tmp_path: Path) -> None:
 
 
 def test_a_demonstration_is_marked_as_such(tmp_path: Path) -> None:
+    from loupe.demo.worlds.writing import CITATION
     from loupe.schemas.profile import BuiltinRewriter
-    from loupe.sources.demonstration.writing import CITATION
 
     drawn = source("drawn", Granularity.FINE, citation=CITATION)
     for name, of, model in (

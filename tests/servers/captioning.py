@@ -8,8 +8,8 @@ from typing import Any
 
 from PIL import Image
 
-from loupe.models.builtin.stills.captioner import ColourTeller, StillsCaptioner
-from loupe.models.builtin.stills.scene import read_scene
+from loupe.demo.stills.captioner import ColourTeller, StillsCaptioner
+from loupe.demo.stills.scene import read_scene
 from loupe.schemas.chat import ChatAnswer, ChatImage, ChatRequest
 from loupe.schemas.profile import BuiltinCaptioner
 from loupe.schemas.requests import (

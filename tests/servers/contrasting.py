@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from loupe.models.builtin.stills.contraster import StillsContraster
+from loupe.demo.stills.contraster import StillsContraster
 from loupe.schemas.chat import ChatAnswer, ChatImage, ChatRequest
 from loupe.schemas.profile import BuiltinContraster
 from loupe.schemas.requests import (

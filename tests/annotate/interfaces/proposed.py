@@ -9,6 +9,8 @@ from typing import NamedTuple
 from PIL import Image, ImageOps
 
 from loupe.db.entities import StoredEntity, new_entity
+from loupe.demo.worlds.figure import Action, Pose, draw_figure
+from loupe.demo.worlds.people import draw_person_attributes
 from loupe.flows.ccd.edit_measures import change_between, difference_overlay
 from loupe.schemas.base import EntityRecord, sha256_of
 from loupe.schemas.profile import EditCheckSettings
@@ -32,8 +34,7 @@ from loupe.schemas.records import Caption, Picture, Rewrite
 from loupe.schemas.records import Image as StoredImage
 from loupe.schemas.recos import DuplicateQuestion, Selection
 from loupe.schemas.taxonomy import DifferenceType, RetrievalTask
-from loupe.sources.demonstration.figure import Action, Pose, draw_figure
-from loupe.sources.demonstration.people import Chance, draw_person_attributes
+from loupe.sources.chance import Chance
 
 PHOTOGRAPHS = Path(__file__).parents[4] / "shared" / "data" / "coco_captions"
 HOSTILE = (

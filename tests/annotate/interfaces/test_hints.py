@@ -12,12 +12,13 @@ from loupe.annotate.interfaces.text_pages import missing_attributes
 from loupe.checks.person.differences import find_differences
 from loupe.checks.person.parser import parse_description
 from loupe.demo.composer.rewriter import RuleRewriter
+from loupe.demo.worlds.descriptions import describe
+from loupe.demo.worlds.figure import View, draw_pose
+from loupe.demo.worlds.people import draw_person_attributes
 from loupe.schemas.faithfulness import Finding
 from loupe.schemas.profile import BuiltinRewriter
 from loupe.schemas.records import Granularity
-from loupe.sources.demonstration.descriptions import describe
-from loupe.sources.demonstration.figure import View, draw_pose
-from loupe.sources.demonstration.people import Chance, draw_person_attributes
+from loupe.sources.chance import Chance
 from tests.corruption import corrupt
 from tests.person_sets import REAL, real_pairs, real_texts
 

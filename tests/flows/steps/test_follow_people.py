@@ -5,14 +5,15 @@ import pytest
 
 from loupe.flows.ufine6926.crops import TrackOrigin
 from loupe.flows.ufine6926.tracking import PeopleFollower
-from loupe.models.builtin.pedestrians.detector import BuiltinPedestrianDetector
+from loupe.models.tracking.appearance import embeddings_of
 from loupe.models.tracking.association import PersonTracker, as_bytes
-from loupe.models.tracking.detector import Frame
+from loupe.models.tracking.detector import Detections, Frame
 from loupe.schemas.base import sha256_of
+from loupe.schemas.chat import ModelRef
 from loupe.schemas.errors import IntegrityError
-from loupe.schemas.tracking import AssociationSettings, BuiltinDetector
+from loupe.schemas.tracking import AssociationSettings
 from loupe.schemas.video import Track
-from tests.models.builtin.pedestrians.street import Walker, frame_of
+from tests.models.tracking.walkers import Walker, frame_of
 
 ORIGIN = TrackOrigin("street", "street/one.mp4", "0" * 64, "tracker@1")
 TWO = [Walker(40, 60), Walker(400, 120, pace=-3, shirt=(240, 240, 240), trousers=(20, 20, 20))]
@@ -23,10 +24,20 @@ def put(data: bytes, media_type: str) -> str:
     return sha256_of(data)
 
 
+class WalkerDetector:
+    """Finds the walkers where they are, from the second frame on."""
+
+    ref = ModelRef(name="walkers", revision="1")
+
+    def detect(self, frame: Frame) -> Detections:
+        walkers = TWO if frame.number else []
+        boxes = np.array([one.box(frame.number) for one in walkers], np.float32).reshape(-1, 4)
+        scores = np.full(len(walkers), 0.9, np.float32)
+        return Detections(boxes, scores, embeddings_of(frame.pixels, boxes))
+
+
 def follower() -> PeopleFollower:
-    tracker = PersonTracker(
-        BuiltinPedestrianDetector(BuiltinDetector()), AssociationSettings(), 10.0
-    )
+    tracker = PersonTracker(WalkerDetector(), AssociationSettings(), 10.0)
     return PeopleFollower(tracker, ORIGIN, 4, put)
 
 

@@ -7,8 +7,8 @@ from functools import cache
 import numpy as np
 from PIL import Image
 
-from loupe.sources.demonstration.people import Chance
-from loupe.sources.demonstration.writing import draw_scene, finish
+from loupe.demo.worlds.writing import draw_scene, finish
+from loupe.sources.chance import Chance
 
 SIZE = (320, 240)
 

@@ -8,7 +8,7 @@ from fractions import Fraction
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loupe.sources.demonstration.people import Chance
+from loupe.sources.chance import Chance
 from loupe.sources.rendered.calculations import Figure, decimal_text, draw_calculation, draw_figure
 from loupe.sources.rendered.pen import Written
 

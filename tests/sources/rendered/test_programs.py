@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from loupe.sources.demonstration.people import Chance
+from loupe.sources.chance import Chance
 from loupe.sources.rendered.code import FAMILIES, draw_program, fill_family
 
 _RUN = {

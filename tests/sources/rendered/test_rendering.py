@@ -13,7 +13,7 @@ from loupe.schemas.errors import ConfigurationError, UsageError
 from loupe.schemas.requests import SignCategory, SignPair
 from loupe.schemas.retrieval_task import RENDERED_TASKS
 from loupe.schemas.taxonomy import RetrievalTask
-from loupe.sources.demonstration.people import Chance
+from loupe.sources.chance import Chance
 from loupe.sources.rendered import FontShelf, RenderOptions, task_refusal
 from loupe.sources.rendered.calculations import draw_calculation_task
 from loupe.sources.rendered.charts import draw_chart, draw_flowchart
@@ -73,12 +73,12 @@ def test_a_missing_font_is_reported_and_other_tasks_still_render() -> None:
         return None if module == "pylopdf_fonts_zh_cn" else installed_folder(module)
 
     options = RenderOptions(shelf=FontShelf(without_chinese))
-    with pytest.raises(ConfigurationError, match="'Noto Sans SC' is not installed"):
+    with pytest.raises(ConfigurationError, match=r"'Noto Sans SC' .*'render'. is not installed"):
         render_tasks(RetrievalTask.TRANSLATION, 0, 1, options)
     refusal = task_refusal(RetrievalTask.TRANSLATION, options)
     assert refusal is not None
     assert refusal.reason == "missing_font"
-    assert "uv pip install pylopdf-fonts-zh-cn" in refusal.detail
+    assert refusal.detail.endswith("uv pip install -e '.[render]'")
     for task in (RetrievalTask.CALCULATION, RetrievalTask.CODE):
         assert task_refusal(task, options) is None
         assert len(list(render_tasks(task, 0, 1, options))) == 1

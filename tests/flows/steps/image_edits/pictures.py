@@ -7,9 +7,9 @@ from functools import cache
 import numpy as np
 from PIL import Image, ImageEnhance
 
-from loupe.models.builtin.stills.drawing import draw_still
-from loupe.sources.demonstration.people import Chance
-from loupe.sources.demonstration.stills import StillTruth, plan_stills
+from loupe.demo.stills.drawing import draw_still
+from loupe.demo.worlds.stills import StillTruth, plan_stills
+from loupe.sources.chance import Chance
 from tests.annotate.interfaces.proposed import PHOTOGRAPHS
 from tests.retrieval.similarity.pictures import street
 

@@ -6,6 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
+from loupe.demo.stills.drawing import draw_still
+from loupe.demo.worlds.stills import lay_out, vary
 from loupe.flows.ccd.edit_measures import (
     caption_shift,
     change_between,
@@ -13,11 +15,9 @@ from loupe.flows.ccd.edit_measures import (
     judge_edit,
     measure_edit,
 )
-from loupe.models.builtin.stills.drawing import draw_still
 from loupe.schemas.profile import EditCheckSettings
 from loupe.schemas.proposals import EditMeasurement
 from loupe.schemas.taxonomy import DifferenceType
-from loupe.sources.demonstration.stills import lay_out, vary
 from tests.flows.steps.image_edits.pictures import as_a_model_would, chance, pasted, still, truth
 
 SETTINGS = EditCheckSettings()
