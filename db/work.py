@@ -311,6 +311,25 @@ def rejections_of(
     }
 
 
+@reads
+def rejected_inputs(
+    connection: Connection, plan_id: int, dataset: str, kind: str, states: Collection[str]
+) -> list[tuple[str, str]]:
+    """Return (id, reason) of the entities in these states that a plan rejected."""
+    query = (
+        select(Entity.id, Work.reason)
+        .join(Entity, Entity.seq == Work.input)
+        .where(
+            Work.plan_id == plan_id,
+            Work.status == "rejected",
+            Entity.dataset == dataset,
+            Entity.kind == kind,
+            Entity.state.in_(states),
+        )
+    )
+    return [(id_, str(reason)) for id_, reason in connection.execute(query)]
+
+
 @writes
 def drop_rejections(connection: Connection, plan_id: int, inputs: Iterable[int]) -> int:
     """Delete a plan's rejections of these inputs, which are pending again; return their number."""
