@@ -281,9 +281,7 @@ _of_pipelines: dict[str, Queue] = {}
 """The queues that pipelines declared in this process, by name."""
 
 
-def declare_queues(
-    dataset: str, steps: Mapping[str, Step], own_file: Path | None = None
-) -> None:
+def declare_queues(dataset: str, steps: Mapping[str, Step], own_file: Path | None = None) -> None:
     """Declare the queues of a pipeline, by the names of its gates.
 
     They are kept beside the user's file, if it is given, for the commands that work on queues.

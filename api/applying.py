@@ -60,7 +60,7 @@ class Item(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Applied(BlobProgram):  # type: ignore[type-arg]
+class Applied(BlobProgram):
     """The work of a step on the entities of a dataset.
 
     Attributes:
@@ -75,7 +75,7 @@ class Applied(BlobProgram):  # type: ignore[type-arg]
         skips_originals: whether captions of sources are not its inputs.
     """
 
-    seconds = 0.02  # type: ignore[misc]
+    seconds = 0.02
 
     step: Applicable | Reference
     name: str
@@ -118,8 +118,11 @@ class Applied(BlobProgram):  # type: ignore[type-arg]
 
     def open(self) -> None:
         """Load the models."""
-        models = {name: _built(self.function.signature.models[name], spec)
-                  for name, spec in self.specs.items() if name not in self.chats}
+        models = {
+            name: _built(self.function.signature.models[name], spec)
+            for name, spec in self.specs.items()
+            if name not in self.chats
+        }
         self.__dict__["_models"] = {**models, **self.chats}
 
     def prepare(self, inputs: Sequence[StoredEntity], reader: Store) -> list[Item]:  # type: ignore[override]
@@ -180,7 +183,7 @@ class Applied(BlobProgram):  # type: ignore[type-arg]
             return image
         if takes is Caption:
             return Caption.of(item.entity, image)
-        return item.entity.record(takes)  # type: ignore[type-var]
+        return item.entity.record(takes)
 
     def _called(self, value: Any, count: int) -> list[Any]:
         """Return what the function returns for a value, or for each of a batch of values.
@@ -268,9 +271,7 @@ class Applied(BlobProgram):  # type: ignore[type-arg]
             if refused:
                 return refused[0].by(self.name)
             return self._rejection("nothing_made", f"The step {self.name} made nothing of it.")
-        return tuple(
-            self._entity(item, value, place, parents) for place, value in enumerate(kept)
-        )
+        return tuple(self._entity(item, value, place, parents) for place, value in enumerate(kept))
 
     def _entity(
         self, item: Item, value: Any, place: int, parents: Sequence[tuple[Role, str]]
@@ -282,9 +283,7 @@ class Applied(BlobProgram):  # type: ignore[type-arg]
             return self._crop(item, value, place, links)
         record: EntityRecord = value
         group = item.image.id if item.image else item.entity.group
-        return new_entity(
-            record, self.dataset, parents=links, split=item.entity.split, group=group
-        )
+        return new_entity(record, self.dataset, parents=links, split=item.entity.split, group=group)
 
     def _caption(
         self, item: Item, value: Caption, place: int, links: list[tuple[Role, str]]

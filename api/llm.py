@@ -15,8 +15,8 @@ from loupe.api.values import Caption, Image
 from loupe.db.entities import NewEntity, StoredEntity, WorkResult, fetch_children, new_entity
 from loupe.flows.answers import (
     UnusableAnswerError,
-    only_field,
     object_schema,
+    only_field,
     read_answer,
     read_text,
     text_schema,
@@ -86,8 +86,8 @@ class ModelStep(Part):
     def loaded(self) -> Prompt:
         """The prompt; see `loupe.prompts.loader.load_prompt`."""
         prompt = load_prompt(str(self.folder / self.prompt) if self.folder else self.prompt)
-        known = {*_VARIABLES[self.takes], "count", "style"} if self.takes in _VARIABLES else {
-            "captions", "identity", "count", "style", *self.takes.model_fields}  # type: ignore[attr-defined]
+        fields = self.takes.model_fields if issubclass(self.takes, Record) else ()
+        known = {*_VARIABLES, *fields}
         if unknown := sorted(set(prompt.variables) - known):
             raise UsageError(
                 f"{self.prompt} uses {{{{ {unknown[0]} }}}}, which a step on "
@@ -99,7 +99,7 @@ class ModelStep(Part):
         """Return the model of the profile."""
         return MODELS[ChatModel].spec(profile)  # type: ignore[return-value]
 
-    def specs(self, profile: Profile) -> list[ChatModelSpec]:  # type: ignore[override]
+    def specs(self, profile: Profile) -> list[ChatModelSpec]:
         """Return the model that it asks."""
         return [self.spec(profile)]
 
@@ -131,7 +131,10 @@ class ModelStep(Part):
         run.refresh()
         model, prompt = run.chat_model(self.spec(run.profile)), self.loaded
         settings = run.settings(self)
-        links = [(Role.PROMPTED_BY, model.store_prompt(prompt).id), (Role.WRITTEN_WITH, settings.id)]
+        links = [
+            (Role.PROMPTED_BY, model.store_prompt(prompt).id),
+            (Role.WRITTEN_WITH, settings.id),
+        ]
         skips = run.writers_before(self, records.Caption.kind)
 
         def requests(inputs: Sequence[StoredEntity]) -> Iterator[Any]:
@@ -189,7 +192,9 @@ class ModelStep(Part):
             try:
                 return (self.gives.model_validate(found),)  # type: ignore[attr-defined]
             except ValidationError as error:
-                raise UnusableAnswerError("wrong_type", f"{fault_of(error, self.gives)}.") from error  # type: ignore[arg-type]
+                raise UnusableAnswerError(
+                    "wrong_type", f"{fault_of(error, self.gives)}."
+                ) from error
 
         return read_answer(answer, self.name, captions if self.gives is Caption else record)
 
@@ -227,10 +232,7 @@ class ModelStep(Part):
         )
 
 
-_VARIABLES: dict[type, tuple[str, ...]] = {
-    Image: ("captions", "identity", "text"),
-    Caption: ("captions", "identity", "text"),
-}
+_VARIABLES = ("captions", "identity", "text", "count", "style")
 """What a prompt may use; of a record of one's own, also its fields."""
 
 
@@ -295,7 +297,7 @@ def llm_step(
         UsageError: the classes cannot be used.
     """
     for what, form in (("inputs", inputs), ("outputs", outputs)):
-        is_own = isinstance(form, type) and issubclass(form, Record)
+        is_own = issubclass(form, Record)
         allowed = (Image, Caption) if what == "inputs" else (Caption,)
         if not is_own and form not in allowed:
             raise UsageError(

@@ -114,7 +114,7 @@ class Detector:
         self._model.reset()
         found = self._model.detect(Frame(0, 0.0, image.pixels))
         places = zip(found.boxes_xyxy.tolist(), found.scores.tolist(), strict=True)
-        return [Box(*sides, score) for sides, score in places]
+        return [Box._make((*sides, score)) for sides, score in places]
 
 
 class PoseModel:

@@ -6,6 +6,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from pydantic import Field
+
 from loupe.db.decisions import decide, last_agents, set_active
 from loupe.db.entities import (
     LIVE,
@@ -24,8 +26,6 @@ from loupe.flows.engine.model_step import DatasetModel
 from loupe.flows.engine.report import StageReport
 from loupe.flows.engine.runner import Stage, store_settings
 from loupe.flows.engine.software import software
-from pydantic import Field
-
 from loupe.schemas.base import canonical_json, digest_of
 from loupe.schemas.build import Build, SourceSpec
 from loupe.schemas.chat import NamedModel
@@ -52,7 +52,7 @@ class OwnBuild(Build):
     """
 
     version: str
-    policies: dict[str, str] = {}
+    policies: dict[str, str] = Field(default_factory=dict)
     limit: int | None = None
     test_share: float | None = None
     sources: tuple[SourceSpec, ...] = Field(min_length=1)
@@ -75,7 +75,7 @@ class OwnRun(PipelineRun[OwnBuild]):
         groups: the members of each group that a gathering step took, by the kind that it makes.
     """
 
-    parts: Sequence["Part"] = ()
+    parts: Sequence["Part"] = field(kw_only=True)
     current: set[str] = field(init=False, default_factory=set)
     models: dict[str, DatasetModel] = field(init=False, default_factory=dict)
     is_fresh: bool = field(init=False, default=False)
@@ -163,8 +163,8 @@ class OwnRun(PipelineRun[OwnBuild]):
         settings = parents_of(self.store, ids, Role.WRITTEN_WITH)
         above: dict[str, list[str]] = {id_: [] for id_ in ids}
         for role in _ABOVE:
-            for id_, parents in parents_of(self.store, ids, role).items():
-                above[id_] += parents
+            for id_, linked in parents_of(self.store, ids, role).items():
+                above[id_] += linked
         parents = fetch(self.store, {parent for many in above.values() for parent in many})
         refused = [one.id for one in parents.values() if one.state == "rejected"]
         agents = last_agents(self.store, refused)

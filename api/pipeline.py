@@ -11,6 +11,7 @@ from loupe.annotate.queues import declare_queues, parse_policy
 from loupe.api.llm import ModelStep
 from loupe.api.parts import OwnBuild, OwnRun, Part, reopen_stale
 from loupe.api.ready import step_called
+from loupe.api.records import Record, column_of
 from loupe.api.selecting import Select
 from loupe.api.signatures import kind_of
 from loupe.api.steps import Step
@@ -21,6 +22,7 @@ from loupe.flows.engine.pipeline import PipelineSpec, check_build, run_build
 from loupe.flows.engine.pipeline import Release as EngineRelease
 from loupe.flows.engine.pipeline import Step as EngineStep
 from loupe.flows.engine.report import Progress, console_progress
+from loupe.flows.engine.runner import get_or_create_entity
 from loupe.flows.engine.stopping import Budget
 from loupe.flows.withdrawal.execution import resume_reopened
 from loupe.models.profiles.loader import load_profile
@@ -32,6 +34,7 @@ from loupe.schemas.chat import NamedModel
 from loupe.schemas.errors import ConfigurationError, UsageError
 from loupe.schemas.profile import Profile
 from loupe.schemas.provenance import Role
+from loupe.schemas.release import DatasetForm, ReleasedColumn
 from loupe.schemas.validation import validated
 from loupe.services.diagnosis import Finding
 
@@ -40,7 +43,7 @@ if TYPE_CHECKING:
     from loupe.api.reading import OpenedRelease
 
 _TEXT_PAGE = "caption-verification"
-_OWN_PAGES = {"text": "own-text", "choice": "own-choice", "compare": "own-compare", "image": "own-image"}
+_OWN_PAGES = {name: f"own-{name}" for name in ("text", "choice", "compare", "image")}
 
 
 def source(
@@ -106,6 +109,7 @@ class Gate(Part):
 
     def run(self, run: OwnRun) -> None:
         """Ask people."""
+        run.refresh()
         EngineGate[OwnRun](self.name, self.name).run(run)
         run.is_fresh = False
 
@@ -217,7 +221,7 @@ class RunReport:
 class Pipeline:
     """A dataset: its sources, steps, gates and release.
 
-    It is a value: it can be printed, previewed, run and deployed. Steps run in order; each continues
+    It is a value: it can be printed, previewed, run and deployed. Steps run in order; each goes on
     from what is stored, so that a run costs only what is missing.
     """
 
@@ -228,6 +232,7 @@ class Pipeline:
         version: str,
         sources: Sequence[Mapping[str, Any]],
         steps: Sequence[Part],
+        tags: Sequence[str] = (),
         seed: int = 0,
         folder: str | Path | None = None,
     ) -> None:
@@ -238,6 +243,7 @@ class Pipeline:
             version: three numbers; raise it for another release.
             sources: from `loupe.source`.
             steps: steps, gates and the release, in order.
+            tags: what the dataset is about, for search.
             seed: the seed of draws.
             folder: where relative paths start (default: the folder of the file that calls this).
 
@@ -250,6 +256,7 @@ class Pipeline:
         self.name = name
         self.version = version
         self.seed = seed
+        self.tags = tuple(tags)
         self.sources = tuple(dict(one) for one in sources)
         self.steps = tuple(steps)
         self.parts = tuple(self._arranged())
@@ -287,7 +294,9 @@ class Pipeline:
         undecided = False
         for one in self.steps:
             if isinstance(one, Release) and undecided:
-                yield Gate("captions" if "captions" not in names else "texts", Caption, "text", "auto")
+                yield Gate(
+                    "captions" if "captions" not in names else "texts", Caption, "text", "auto"
+                )
             yield one
             undecided = undecided or records.Caption.kind in one.makes
             if isinstance(one, Gate) and one.of is Caption:
@@ -322,7 +331,9 @@ class Pipeline:
         }
         return validated(OwnBuild, values, f"pipeline {self.name!r}")
 
-    def spec(self, limit: int | None = None, observe: Callable[[OwnRun], None] | None = None) -> PipelineSpec[OwnBuild, OwnRun]:
+    def spec(
+        self, limit: int | None = None, observe: Callable[[OwnRun], None] | None = None
+    ) -> PipelineSpec[OwnBuild, OwnRun]:
         """Return the pipeline of the engine; `observe` is called with the run before it starts."""
         steps: list[PipelineStep[OwnRun]] = [EngineStep(self._begin(observe))]
         for one in self.parts:
@@ -348,10 +359,24 @@ class Pipeline:
             for part in self.parts:
                 run.count_current(part)
             reopen_stale(run)
+            form = DatasetForm(tags=self.tags, columns=tuple(self._columns()))
+            stored = get_or_create_entity(run.context, form, run.dataset)
+            run.sync_active(DatasetForm, lambda one: one.id == stored.id)
             if observe is not None:
                 observe(run)
 
         return begin
+
+    def _columns(self) -> Iterator[ReleasedColumn]:
+        """Yield the columns of the records that the steps make."""
+        made: dict[str, type[Record]] = {}
+        for one in self.steps:
+            forms = one.signature.gives if isinstance(one, Step) else (getattr(one, "gives", None),)
+            for form in forms:
+                if isinstance(form, type) and issubclass(form, Record):
+                    made.setdefault(form.kind, form)
+        for form in made.values():
+            yield column_of(form)
 
     def _queues(self) -> dict[str, QueueStep]:
         return {one.name: one.queue() for one in self.parts if isinstance(one, Gate)}
@@ -362,7 +387,7 @@ class Pipeline:
             specs += [one for one in part.specs(profile) if one not in specs]
         return specs
 
-    def _checks(self, build: OwnBuild, profile: Profile) -> Iterator[Finding]:
+    def _checks(self, _: OwnBuild, profile: Profile) -> Iterator[Finding]:
         """Load every prompt, so that a wrong one is found before anything is paid for."""
         for part in self.parts:
             part.values(profile)
@@ -411,9 +436,15 @@ class Pipeline:
     ) -> RunReport:
         """Run it in the context of a run, such as that of a command or of Prefect."""
         declare_queues(self.name, self._queues(), context.settings.queues_file)
-        return RunReport(
-            run_build(context, self.spec(), None, profile, resume_reopened, wait=wait)
-        )
+        return RunReport(run_build(context, self.spec(), None, profile, resume_reopened, wait=wait))
+
+    def walk(self, run: OwnRun) -> None:
+        """Run all steps but gates and the release, as a preview does."""
+        self._begin(None)(run)
+        for part in self.parts:
+            if not isinstance(part, Gate | Release):
+                part.run(run)
+        run.refresh()
 
     def preview(self, items: int = 10, profile: str | None = None) -> "Preview":
         """Run the first records of each source through all steps, in a store that is thrown away.
@@ -438,8 +469,7 @@ class _EngineStep(PipelineStep[OwnRun]):
         return self.queues
 
     def run(self, run: OwnRun) -> None:
-        """Run the part; inputs that no longer count are left out first."""
-        run.refresh()
+        """Run the part."""
         self.part.run(run)
 
 
@@ -449,7 +479,7 @@ def pipeline_of(values: Mapping[str, Any], folder: Path, what: str) -> Pipeline:
     Raises:
         ConfigurationError: a key or a step is unknown, or has wrong values.
     """
-    known = {"dataset", "version", "seed", "sources", "steps"}
+    known = {"dataset", "version", "seed", "tags", "sources", "steps"}
     if unknown := sorted(values.keys() - known):
         raise ConfigurationError(
             f"{what}: unknown key {unknown[0]!r}; known keys are {', '.join(sorted(known))}"
@@ -460,6 +490,7 @@ def pipeline_of(values: Mapping[str, Any], folder: Path, what: str) -> Pipeline:
         values["dataset"],
         version=values["version"],
         seed=values.get("seed", 0),
+        tags=values.get("tags", ()),
         sources=values["sources"],
         steps=[_stated_step(one, number, what) for number, one in enumerate(values["steps"], 1)],
         folder=folder,
@@ -473,7 +504,7 @@ _KINDS = {"caption": Caption, "image": Image}
 def _stated_step(stated: Mapping[str, Any], number: int, what: str) -> Part:
     place = f"{what}: step {number}"
     if "use" not in stated:
-        raise ConfigurationError(f"{place} does not say what it uses: use = \"describe\"")
+        raise ConfigurationError(f'{place} does not say what it uses: use = "describe"')
     name, values = stated["use"], {key: one for key, one in stated.items() if key != "use"}
     if values.get("of") in _KINDS:
         values["of"] = _KINDS[values["of"]]

@@ -238,8 +238,9 @@ class _Checks(Part):
 
         def output(answer: Parsed[Any, Any]) -> WorkResult:
             one, said = answer.subject
-            objections = [f"the judge objects to: {fact}"
-                          for facts in answer.value.values() for fact in facts]
+            objections = [
+                f"the judge objects to: {fact}" for facts in answer.value.values() for fact in facts
+            ]
             written = (Role.PROMPTED_BY, prompt_id)
             return self._result(
                 run, one, said, settings, objections, model.author, answer.call, written
@@ -363,10 +364,10 @@ class _Condition:
         self.facts = _CAPTION_FACTS if self.is_of_captions else _IMAGE_FACTS
         for name in names:
             if name not in self.facts:
-                known = (*_IMAGE_FACTS, *_CAPTION_FACTS)
+                hint = nearest_hint(name, (*_IMAGE_FACTS, *_CAPTION_FACTS))
+                what = "captions" if self.is_of_captions else "images"
                 raise UsageError(
-                    f"the condition {where!r} asks for {name!r}, which is no fact of "
-                    f"{'captions' if self.is_of_captions else 'images'}; {nearest_hint(name, known)}"
+                    f"the condition {where!r} asks for {name!r}, which is no fact of {what}; {hint}"
                 )
         self.names = tuple(dict.fromkeys(names))
         self.code = compile(self.tree, "<condition>", "eval")

@@ -4,7 +4,7 @@ import ast
 import inspect
 import textwrap
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import update_wrapper
 from typing import Any, Literal, cast, overload
@@ -244,7 +244,9 @@ class Step(Part):
         reason = "the step that raised has changed"
         refused = [one.id for one in raised.values() if one.state == "rejected"]
         decide(run.store, [NewDecision(one, "reopen", software(), reason) for one in refused])
-        run.say(f"{self.name}: its code changed; {len(raised):,} inputs that raised are tried again")
+        run.say(
+            f"{self.name}: its code changed; {len(raised):,} inputs that raised are tried again"
+        )
 
     def _stop_if_most_fail(self, run: OwnRun, report: StageReport) -> None:
         """Stop the run if the step itself failed on too many inputs.

@@ -139,9 +139,7 @@ class Crop:
         return cls.of_picture(image.crop(box), identity, name)
 
     @classmethod
-    def of_picture(
-        cls, picture: Pillow.Image, identity: str | None = None, name: str = ""
-    ) -> Self:
+    def of_picture(cls, picture: Pillow.Image, identity: str | None = None, name: str = "") -> Self:
         """Return a picture as a new image, stored without loss."""
         file = io.BytesIO()
         picture.convert("RGB").save(file, "PNG")
@@ -167,9 +165,7 @@ class Caption:
     def of(cls, stored: StoredEntity, image: Image | None) -> Self:
         """Return the caption in the store, with its image."""
         record = stored.record(records.Caption)
-        return cls(
-            record.text, record.language, record.position, record.author, stored.id, image
-        )
+        return cls(record.text, record.language, record.position, record.author, stored.id, image)
 
 
 Value = Image | Caption | Crop
@@ -179,5 +175,3 @@ VALUES: dict[type, str] = {
     Caption: records.Caption.kind,
 }
 """The kind of entity that each type of values is stored as."""
-
-

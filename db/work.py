@@ -330,6 +330,24 @@ def rejected_inputs(
     return [(id_, str(reason)) for id_, reason in connection.execute(query)]
 
 
+@reads
+def rejected_work(
+    connection: Connection, dataset: str, stages: Collection[str]
+) -> list[tuple[str, Rejection]]:
+    """Return (id, rejection) of the entities of a dataset that these stages rejected."""
+    query = (
+        select(Entity.id, Work.rejection)
+        .join(Entity, Entity.seq == Work.input)
+        .join(Plan, Plan.id == Work.plan_id)
+        .where(Work.status == "rejected", Entity.dataset == dataset, Plan.stage.in_(stages))
+        .order_by(Entity.seq)
+    )
+    return [
+        (id_, Rejection.model_validate_json(text or "{}"))
+        for id_, text in connection.execute(query)
+    ]
+
+
 @writes
 def drop_rejections(connection: Connection, plan_id: int, inputs: Iterable[int]) -> int:
     """Delete a plan's rejections of these inputs, which are pending again; return their number."""

@@ -3,11 +3,12 @@
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from loupe.release.rows import RowForm
+from loupe.release.rows import Column, RowForm, own_column
 from loupe.schemas.licences import Condition, condition_names, licence_of
 from loupe.schemas.release import (
     AgreementStatistics,
     Creator,
+    DatasetForm,
     Manifest,
     ReleaseAbout,
     ReleasedSource,
@@ -53,11 +54,26 @@ def form_of(manifest: Manifest) -> RowForm:
     """The form of a release, which determines the columns of its rows."""
     counted = manifest.statistics
     contrasts = counted.contrasts is not None
-    return RowForm(bool(counted.tasks), contrasts, bool(counted.licences) or contrasts)
+    own = own_columns_of(manifest.form) if manifest.form else ()
+    return RowForm(bool(counted.tasks), contrasts, bool(counted.licences) or contrasts, own)
+
+
+def own_columns_of(form: DatasetForm) -> tuple[Column, ...]:
+    """The own columns of a dataset, as rows have them."""
+    return tuple(
+        own_column(
+            one.name,
+            one.meaning or f"The records of the kind {one.name}.",
+            [Column(part.name, part.type, part.meaning, None, part.is_list) for part in one.parts],
+        )
+        for one in form.columns
+    )
 
 
 def is_of_persons(manifest: Manifest) -> bool:
-    """Whether the images show people instead of scenes."""
+    """Whether the images show people instead of scenes; a dataset of one's own says what it is."""
+    if manifest.form is not None:
+        return False
     return not (manifest.statistics.tasks or manifest.statistics.contrasts)
 
 
@@ -311,6 +327,7 @@ def keywords(manifest: Manifest) -> list[str]:
     words = ["image-text retrieval"]
     words += ["text-based person retrieval"] if is_of_persons(manifest) else []
     words += ["contrastive images"] if manifest.statistics.contrasts else []
+    words += manifest.form.tags if manifest.form else ()
     words += ["demonstration"] if manifest.demonstration else []
     return words
 

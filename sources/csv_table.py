@@ -30,7 +30,16 @@ from loupe.sources.annotations import (
 from loupe.sources.records import DEFAULT_OPTIONS, ReadOptions, Row, SourceRow, shown
 from loupe.sources.tables import Table
 
-_IMAGES: Final = ("image", "file_name", "filename", "file_path", "image_path", "path", "file", "photo")
+_IMAGES: Final = (
+    "image",
+    "file_name",
+    "filename",
+    "file_path",
+    "image_path",
+    "path",
+    "file",
+    "photo",
+)
 """The columns that may hold the path of an image, if none is stated."""
 _CAPTIONS: Final = ("caption", "captions", "description", "text", "title")
 """The columns that may hold a caption, if none is stated and the identity is not either."""
@@ -86,9 +95,7 @@ def _opened(path: Path, columns: TableColumns) -> Iterator[BinaryIO]:
 class _Columns:
     """The columns of a table in use; None for those that it does not have."""
 
-    def __init__(
-        self, columns: TableColumns, image: str | None, captions: tuple[str, ...]
-    ) -> None:
+    def __init__(self, columns: TableColumns, image: str | None, captions: tuple[str, ...]) -> None:
         self.stated = columns
         self.image = image
         self.captions = captions

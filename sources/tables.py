@@ -49,7 +49,7 @@ class Table:
 
         def score(delimiter: str) -> tuple[int, int]:
             cells = _cells(self.first, delimiter)
-            return len(wanted.intersection(cells)), len(cells)
+            return len(wanted & frozenset(cells)), len(cells)
 
         self._delimiters = max(self._delimiters, key=score)
         return _cells(self.first, self._delimiters)

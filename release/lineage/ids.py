@@ -8,6 +8,7 @@ which is keyed differently in every process, so that collisions cannot be prepar
 import binascii
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,8 @@ from pydantic_core import from_json
 from loupe.release.lineage import LineageTable
 from loupe.release.parquet import bounded_batches, opened_parquet
 from loupe.release.publishable import published_name
+from loupe.release.rows import Column, own_values
+from loupe.schemas.base import canonical_json
 
 # Ids as bytes: a million of them take 16 MB, and are looked up without a loop.
 
@@ -195,11 +198,14 @@ class PayloadFingerprints:
     """Reads payloads; `authors` are those of all texts and strategies.
 
     `licences` maps sources to licences. An image under the licence of its source states no terms of
-    its own.
+    its own. `own` are the columns of the dataset's own records, by kind.
     """
 
-    def __init__(self, licences: Mapping[str, set[str]]) -> None:
+    def __init__(
+        self, licences: Mapping[str, set[str]], own: Mapping[str, Column] = MappingProxyType({})
+    ) -> None:
         self._licences = licences
+        self._own = own
         self.authors: set[str] = set()
 
     def of_crops(self, payload: str | None, tracklet: str) -> Iterator[int]:
@@ -233,6 +239,9 @@ class PayloadFingerprints:
         return hashes[:, 0], hashes[:, 1]
 
     def _hashes(self, kind: str, payload: str | None) -> tuple[int, int]:
+        if payload is not None and kind in self._own:
+            values = own_values(self._own[kind], _object(payload))
+            return hash(canonical_json(values)), _UNSTATED
         if payload is None or (kind not in _CONTENT and kind not in _AUTHORED):
             return _UNSTATED, _UNSTATED
         try:
@@ -268,6 +277,13 @@ class PayloadFingerprints:
             *(licence, creator, page),
         )
         return hash(facts)
+
+
+def _object(payload: str) -> dict[str, Any]:
+    values = from_json(payload)
+    if not isinstance(values, dict):
+        raise ValueError(f"a payload must be a JSON object; got {payload!r:.100}")  # noqa: TRY004 - a fault of the file
+    return values
 
 
 def hash_of_crop(crop: Mapping[str, Any], sha256: str) -> int:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from loupe.release.croissant import croissant_text
 from loupe.release.documents import RENDERING_FAULTS, documents_of
+from loupe.release.facts import form_of
 from loupe.release.files import ATTRIBUTION, CROISSANT, LEAKS, is_plain
 from loupe.release.findings import NOT_READABLE, Findings
 from loupe.release.lineage import TABLES
@@ -165,7 +166,7 @@ def verify_withdrawals(
     details = prior_withdrawals(notices)
     if manifest.withdrawn != details:
         _find_other_counts(findings, f"{WITHDRAWALS} names {sum(one.rows for one in details):,}")
-    _find_withdrawn(folder, notices, shards, scratch, findings)
+    _find_withdrawn(folder, manifest, notices, shards, scratch, findings)
 
 
 def _find_other_counts(findings: Findings, instead: str) -> None:
@@ -206,6 +207,7 @@ def _mark(folder: Path, manifest: Manifest, scratch: Scratch, findings: Findings
 
 def _find_withdrawn(
     folder: Path,
+    manifest: Manifest,
     notices: Sequence[WithdrawalNotice],
     shards: Sequence[str],
     scratch: Scratch,
@@ -214,6 +216,7 @@ def _find_withdrawn(
     """Report rows of this release whose image or text was withdrawn from an earlier one."""
     gone = {row.entity_id: one for one in notices for row in one.rows if row.is_whole}
     texts = {text: one for one in notices for row in one.rows for text in row.texts}
+    own = [column.name for column in form_of(manifest).own]
     for file in scratch.listed():
         if file.entity_id in gone:
             _report(file.path, file.path, gone[file.entity_id], findings)
@@ -221,7 +224,7 @@ def _find_withdrawn(
         return
     for shard in shards:
         try:
-            for row in read_parquet_rows(folder / shard, _TEXT_COLUMNS):
+            for row in read_parquet_rows(folder / shard, [*_TEXT_COLUMNS, *own]):
                 for text in text_entity_ids(row):
                     if text in texts:
                         what = f"{row['file_path']} has the text {text}, which"

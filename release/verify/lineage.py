@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from loupe.release.facts import form_of
 from loupe.release.findings import Findings
 from loupe.release.lineage import (
     ACTIVITIES,
@@ -55,8 +56,15 @@ from loupe.release.lineage.ids import (
 )
 from loupe.release.manifest import MANIFEST
 from loupe.release.model_use import model_uses
-from loupe.release.rows import CAPTION_COLUMNS, COARSE_COLUMNS, number_in
-from loupe.schemas.base import ID_BYTES, EntityRecord, digest_of, unframed
+from loupe.release.rows import (
+    CAPTION_COLUMNS,
+    COARSE_COLUMNS,
+    ENTITY,
+    Column,
+    number_in,
+    own_values,
+)
+from loupe.schemas.base import ID_BYTES, EntityRecord, canonical_json, digest_of, unframed
 from loupe.schemas.provenance import (
     ANSWERED,
     PROMOTE,
@@ -116,8 +124,8 @@ class _Entity(NamedTuple):
     """What is kept of an entity.
 
     The numbers of its kind and state, its hashes by `loupe.release.lineage.ids`, the position of
-    the image that it describes, and whether something of it is withheld, it is an edit, a prompt
-    was used for it, and a person decided on it.
+    the image that it describes, and whether something of it is withheld, it is an edit, a model or
+    a step wrote it, and a person decided on it.
     """
 
     kind: int = _UNKNOWN
@@ -175,6 +183,16 @@ class _Named(NamedTuple):
             return "origin"
         is_decided = entity.is_edited or entity.is_decided
         return "review" if self.reviewed not in (None, is_decided) else None
+
+
+def _own_named_by(
+    row: Mapping[str, Any], columns: Mapping[str, Column], kinds: Mapping[str, int]
+) -> Iterator[_Named]:
+    """The records of the dataset's own that a row names."""
+    for name, column in columns.items():
+        for one in filter(None, row.get(name) or ()):
+            content = canonical_json(own_values(column, one))
+            yield _Named(one[ENTITY], frozenset({kinds[name]}), content)
 
 
 def _named_by(row: Mapping[str, Any]) -> Iterator[_Named]:
@@ -268,7 +286,9 @@ class LineageChecks:
         licences: dict[str, set[str]] = {}
         for source in manifest.sources:
             licences.setdefault(source.name, set()).add(source.licence)
-        self._fingerprints = PayloadFingerprints(licences)
+        self._own = {column.name: column for column in form_of(manifest).own}
+        self._kinds = {**_KINDS, **{name: len(_KINDS) + at for at, name in enumerate(self._own)}}
+        self._fingerprints = PayloadFingerprints(licences, self._own)
         self._ids = {table.name: SortedIds() for table in TABLES}
         self._used = {table.name: np.empty(0, bool) for table in TABLES}
         self._agents: list[_Agent] = []
@@ -321,7 +341,9 @@ class LineageChecks:
                 for name, to in table.references.items()
             }
             words = {
-                name: self._codes(table, columns[name], name, numbers)
+                name: self._codes(
+                    table, columns[name], name, self._kinds if numbers is _KINDS else numbers
+                )
                 for name, numbers in _VOCABULARY.get(table.name, {}).items()
             }
             rows = np.concatenate([last, ids])
@@ -533,7 +555,7 @@ class LineageChecks:
             edits = roles == _ROLES[Role.EDITED_FROM]
             self._entities["is_edited"][below[edits]] = True
             self._edits.update(zip(above[edits].tolist(), below[edits].tolist(), strict=True))
-            prompted = below[roles == _ROLES[Role.PROMPTED_BY]]
+            prompted = below[_is_any(roles, _ROLES, Role.PROMPTED_BY, Role.WRITTEN_WITH)]
             self._entities["is_prompted"][prompted] = True
 
     def _read_decisions(self, table: Iterator[_Piece]) -> None:
@@ -676,7 +698,10 @@ class LineageChecks:
 
     def _check_rows(self, shard: str, rows: Sequence[Mapping[str, Any]]) -> None:
         known, used = self._ids[ENTITIES.name], self._used[ENTITIES.name]
-        named = [[one for one in _named_by(row) if one.id is not None] for row in rows]
+        named = []
+        for row in rows:
+            many = [*_named_by(row), *_own_named_by(row, self._own, self._kinds)]
+            named.append([one for one in many if one.id is not None])
         ids = [one.id or "" for many in named for one in many]
         places = known.places(ids_in(text_array(ids)))
         used[places[places >= 0]] = True

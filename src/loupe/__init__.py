@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from loupe.api.reading import open_release, open_store
     from loupe.api.ready import check, describe, near_duplicates
     from loupe.api.records import Record
-    from loupe.api.steps import filter, step
+    from loupe.api.steps import filter, step  # noqa: A004 - the word of the field
     from loupe.api.values import Box, Caption, Crop, Image, Rejection
     from loupe.schemas.errors import LoupeError, UsageError
     from loupe.sources.annotations import Importer as Format
