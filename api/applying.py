@@ -1,16 +1,15 @@
 """Applies the function of a step to stored entities: values in, entities and rejections out."""
 
 import traceback
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple, Protocol
 
-from loupe.api.models import MODELS, ChatModel, UnansweredError
-from loupe.api.parts import OwnRun, images_of, is_original
+from loupe.api.parts import images_of, is_original
 from loupe.api.references import Reference
 from loupe.api.signatures import Signature
-from loupe.api.values import Caption, Crop, Image, Rejection
+from loupe.api.values import Caption, Crop, Image, Rejection, UnansweredError
 from loupe.db.entities import (
     AgentRef,
     NewDecision,
@@ -71,6 +70,7 @@ class Applied(BlobProgram):
         author: the author of captions that the step writes.
         agent: the agent of its decisions.
         specs: the models that its function asks for, by parameter; chat models are in `models`.
+        build: builds the other models.
         parameters: the values of its other parameters.
         skips_originals: whether captions of sources are not its inputs.
     """
@@ -84,28 +84,21 @@ class Applied(BlobProgram):
     author: str
     agent: AgentRef
     specs: Mapping[str, NamedModel]
+    build: Callable[[type, NamedModel], Any]
     parameters: Mapping[str, Any]
     skips_originals: bool
     cpus: float = 1.0  # type: ignore[misc]
     gpus: float = 0.0  # type: ignore[misc]
-    chats: Mapping[str, ChatModel] = field(default_factory=dict, compare=False)
+    chats: Mapping[str, Any] = field(default_factory=dict, compare=False)
 
     @property
     def stage(self) -> str:  # type: ignore[override]
         """The name of the step in rejections."""
         return self.name
 
-    def opened(self, run: OwnRun) -> "Applied":
+    def opened(self, chats: Mapping[str, Any]) -> "Applied":
         """Return it with chat models, and with the other models loaded."""
-        found = self.function.signature.models
-        chats = {
-            name: ChatModel(run.chat_model(self.specs[name]), self.name)  # type: ignore[arg-type]
-            for name, form in found.items()
-            if form is ChatModel
-        }
-        applied = Applied(
-            **{**{name: getattr(self, name) for name in self.__dataclass_fields__}, "chats": chats}
-        )
+        applied = replace(self, chats=chats)
         applied.open()
         return applied
 
@@ -119,7 +112,7 @@ class Applied(BlobProgram):
     def open(self) -> None:
         """Load the models."""
         models = {
-            name: _built(self.function.signature.models[name], spec)
+            name: self.build(self.function.signature.models[name], spec)
             for name, spec in self.specs.items()
             if name not in self.chats
         }
@@ -343,11 +336,6 @@ class _Unanswered(NamedTuple):
 
     reason: str
     detail: str
-
-
-def _built(form: type, spec: NamedModel) -> Any:
-    build = MODELS[form].build
-    return None if build is None else build(spec)
 
 
 def _said(error: Exception) -> str:

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
-from loupe.api.models import MODELS, ChatModel
+from loupe.api.models import MODELS, ChatModel, chat_model
 from loupe.api.parts import OwnRun, Part, images_of, is_original, pending
 from loupe.api.records import Record
 from loupe.api.schemas import answer_schema_of
@@ -129,7 +129,7 @@ class ModelStep(Part):
     def run(self, run: OwnRun) -> None:
         """Ask about all inputs that have no result yet."""
         run.refresh()
-        model, prompt = run.chat_model(self.spec(run.profile)), self.loaded
+        model, prompt = chat_model(run, self.spec(run.profile)), self.loaded
         settings = run.settings(self)
         links = [
             (Role.PROMPTED_BY, model.store_prompt(prompt).id),

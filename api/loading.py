@@ -2,11 +2,16 @@
 
 import importlib
 import sys
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from loupe.api.pipeline import Pipeline, pipeline_of
+from loupe.api.parts import Part
+from loupe.api.pipeline import Pipeline, gate, release
 from loupe.api.references import module_in
+from loupe.api.step import Step
+from loupe.api.steps import step_called
+from loupe.api.values import Caption, Image
 from loupe.schemas.errors import ConfigurationError, LoupeError, UsageError
 from loupe.schemas.plugins import load_plugin, plugins
 from loupe.schemas.text_files import read_toml
@@ -94,3 +99,56 @@ def _checked(found: Any, named: str) -> Pipeline:
             f"got {made!r:.80}"
         )
     return made
+
+
+# Pipelines in TOML.
+
+
+def pipeline_of(values: Mapping[str, Any], folder: Path, what: str) -> Pipeline:
+    """Return the pipeline that the tables of a TOML file state.
+
+    Raises:
+        ConfigurationError: a key or a step is unknown, or has wrong values.
+    """
+    known = {"dataset", "version", "seed", "tags", "sources", "steps"}
+    if unknown := sorted(values.keys() - known):
+        raise ConfigurationError(
+            f"{what}: unknown key {unknown[0]!r}; known keys are {', '.join(sorted(known))}"
+        )
+    if missing := [key for key in ("dataset", "version", "sources", "steps") if key not in values]:
+        raise ConfigurationError(f"{what}: {missing[0]} is missing")
+    return Pipeline(
+        values["dataset"],
+        version=values["version"],
+        seed=values.get("seed", 0),
+        tags=values.get("tags", ()),
+        sources=values["sources"],
+        steps=[_stated_step(one, number, what) for number, one in enumerate(values["steps"], 1)],
+        folder=folder,
+    )
+
+
+_PARTS: Mapping[str, Callable[..., Part]] = {"gate": gate, "release": release}
+_KINDS = {"caption": Caption, "image": Image}
+
+
+def _stated_step(stated: Mapping[str, Any], number: int, what: str) -> Part:
+    place = f"{what}: step {number}"
+    if "use" not in stated:
+        raise ConfigurationError(f'{place} does not say what it uses: use = "describe"')
+    name, values = stated["use"], {key: one for key, one in stated.items() if key != "use"}
+    if values.get("of") in _KINDS:
+        values["of"] = _KINDS[values["of"]]
+    try:
+        make = _PARTS.get(name) or step_called(name)
+        checks = values.pop("checks", ()) if name == "check" else ()
+        if isinstance(make, Step):
+            return make.using(**values) if values else make
+        if isinstance(make, Part):
+            return make
+        return make(*checks, **values)
+    except UsageError as error:
+        raise ConfigurationError(f"{place} ({name}): {error}") from error
+    except TypeError as error:
+        text = str(error).replace("keyword argument", "key").rpartition("() ")[2]
+        raise ConfigurationError(f"{place} ({name}): {text}") from error

@@ -8,30 +8,22 @@ import numpy as np
 from PIL import Image as Pillow
 from pydantic import BaseModel, ValidationError
 
+from loupe.api.parts import OwnRun
 from loupe.api.schemas import answer_schema_of
-from loupe.api.values import Box, Image
+from loupe.api.values import Box, Image, UnansweredError
 from loupe.flows.answers import read_answer
 from loupe.flows.engine.model_step import DatasetModel, ask
 from loupe.models.embedding import ImageTextEmbedder, Vectors
 from loupe.models.registry import build_detector, build_embedder, build_pose_model
 from loupe.models.tracking.detector import Frame
-from loupe.schemas.base import digest_of
+from loupe.schemas.base import canonical_json, digest_of
 from loupe.schemas.chat import ChatAnswer, ChatFailure, ChatImage, ChatRequest, NamedModel
-from loupe.schemas.profile import Profile
+from loupe.schemas.profile import ChatModelSpec, Profile
 from loupe.schemas.records import Rejection as StageRejection
 from loupe.schemas.validation import fault_of
 from loupe.schemas.video import Body
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
-
-
-class UnansweredError(Exception):
-    """A model gave no answer that can be used; the input is rejected, or asked again later."""
-
-    def __init__(self, reason: str, detail: str, *, is_temporary: bool = False) -> None:
-        super().__init__(detail)
-        self.reason = reason
-        self.is_temporary = is_temporary
 
 
 class ChatModel:
@@ -163,3 +155,18 @@ MODELS: dict[type, ModelKind] = {
     ),
 }
 """The types of models that a step may ask for."""
+
+
+def chat_model(run: OwnRun, spec: ChatModelSpec) -> DatasetModel:
+    """Return a chat model for the dataset of a run, the same for the same specification."""
+    key = canonical_json(spec.model_dump(mode="json"))
+    if key not in run.models:
+        run.models[key] = DatasetModel(run.context, run.dataset, spec)
+    found: DatasetModel = run.models[key]
+    return found
+
+
+def build_model(form: type, spec: NamedModel) -> Any:
+    """Return the model of a type that is no chat model, loaded."""
+    build = MODELS[form].build
+    return None if build is None else build(spec)

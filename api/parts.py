@@ -22,14 +22,13 @@ from loupe.db.entities import (
 )
 from loupe.db.work import Pending, register_plan, rejected_inputs
 from loupe.flows.engine.context import PipelineRun
-from loupe.flows.engine.model_step import DatasetModel
 from loupe.flows.engine.report import StageReport
 from loupe.flows.engine.runner import Stage, store_settings
 from loupe.flows.engine.software import software
 from loupe.schemas.base import canonical_json, digest_of
 from loupe.schemas.build import Build, SourceSpec
 from loupe.schemas.chat import NamedModel
-from loupe.schemas.profile import ChatModelSpec, Profile
+from loupe.schemas.profile import Profile
 from loupe.schemas.provenance import Role
 from loupe.schemas.records import Caption, Image
 from loupe.schemas.video import StageSettings
@@ -77,16 +76,9 @@ class OwnRun(PipelineRun[OwnBuild]):
 
     parts: Sequence["Part"] = field(kw_only=True)
     current: set[str] = field(init=False, default_factory=set)
-    models: dict[str, DatasetModel] = field(init=False, default_factory=dict)
+    models: dict[str, Any] = field(init=False, default_factory=dict)
     is_fresh: bool = field(init=False, default=False)
     groups: dict[str, set[frozenset[str]]] = field(init=False, default_factory=dict)
-
-    def chat_model(self, spec: ChatModelSpec) -> DatasetModel:
-        """Return a chat model for this dataset, the same for the same specification."""
-        key = canonical_json(spec.model_dump(mode="json"))
-        if key not in self.models:
-            self.models[key] = DatasetModel(self.context, self.dataset, spec)
-        return self.models[key]
 
     def settings(self, part: "Part") -> NewEntity:
         """Return the settings of a part, stored; say if its code changed and its version did not.

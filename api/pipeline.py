@@ -10,12 +10,11 @@ from loupe.annotate.queues import Step as QueueStep
 from loupe.annotate.queues import declare_queues, parse_policy
 from loupe.api.llm import ModelStep
 from loupe.api.parts import OwnBuild, OwnRun, Part, reopen_stale
-from loupe.api.ready import step_called
 from loupe.api.records import Record, column_of
 from loupe.api.selecting import Select
 from loupe.api.signatures import kind_of
-from loupe.api.steps import Step
-from loupe.api.values import Caption, Image
+from loupe.api.step import Step
+from loupe.api.values import Caption
 from loupe.flows.engine.context import BuildReport, PipelineStep, RunContext, open_context
 from loupe.flows.engine.pipeline import Gate as EngineGate
 from loupe.flows.engine.pipeline import PipelineSpec, check_build, run_build
@@ -31,7 +30,7 @@ from loupe.schemas import records
 from loupe.schemas.base import DATASET_PATTERN, VERSION_PATTERN
 from loupe.schemas.build import SourceSpec
 from loupe.schemas.chat import NamedModel
-from loupe.schemas.errors import ConfigurationError, UsageError
+from loupe.schemas.errors import UsageError
 from loupe.schemas.profile import Profile
 from loupe.schemas.provenance import Role
 from loupe.schemas.release import DatasetForm, ReleasedColumn
@@ -471,53 +470,3 @@ class _EngineStep(PipelineStep[OwnRun]):
     def run(self, run: OwnRun) -> None:
         """Run the part."""
         self.part.run(run)
-
-
-def pipeline_of(values: Mapping[str, Any], folder: Path, what: str) -> Pipeline:
-    """Return the pipeline that the tables of a TOML file state.
-
-    Raises:
-        ConfigurationError: a key or a step is unknown, or has wrong values.
-    """
-    known = {"dataset", "version", "seed", "tags", "sources", "steps"}
-    if unknown := sorted(values.keys() - known):
-        raise ConfigurationError(
-            f"{what}: unknown key {unknown[0]!r}; known keys are {', '.join(sorted(known))}"
-        )
-    if missing := [key for key in ("dataset", "version", "sources", "steps") if key not in values]:
-        raise ConfigurationError(f"{what}: {missing[0]} is missing")
-    return Pipeline(
-        values["dataset"],
-        version=values["version"],
-        seed=values.get("seed", 0),
-        tags=values.get("tags", ()),
-        sources=values["sources"],
-        steps=[_stated_step(one, number, what) for number, one in enumerate(values["steps"], 1)],
-        folder=folder,
-    )
-
-
-_PARTS: Mapping[str, Callable[..., Part]] = {"gate": gate, "release": release}
-_KINDS = {"caption": Caption, "image": Image}
-
-
-def _stated_step(stated: Mapping[str, Any], number: int, what: str) -> Part:
-    place = f"{what}: step {number}"
-    if "use" not in stated:
-        raise ConfigurationError(f'{place} does not say what it uses: use = "describe"')
-    name, values = stated["use"], {key: one for key, one in stated.items() if key != "use"}
-    if values.get("of") in _KINDS:
-        values["of"] = _KINDS[values["of"]]
-    try:
-        make = _PARTS.get(name) or step_called(name)
-        checks = values.pop("checks", ()) if name == "check" else ()
-        if isinstance(make, Step):
-            return make.using(**values) if values else make
-        if isinstance(make, Part):
-            return make
-        return make(*checks, **values)
-    except UsageError as error:
-        raise ConfigurationError(f"{place} ({name}): {error}") from error
-    except TypeError as error:
-        text = str(error).replace("keyword argument", "key").rpartition("() ")[2]
-        raise ConfigurationError(f"{place} ({name}): {text}") from error

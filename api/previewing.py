@@ -2,15 +2,15 @@
 
 import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from html import escape
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
-from loupe.api.parts import OwnRun
+from loupe.api.parts import OwnBuild, OwnRun, Part
 from loupe.db.calls import CostRow, cost_rows
 from loupe.db.entities import StoredEntity, find
 from loupe.db.quarantine import quarantined
@@ -24,8 +24,23 @@ from loupe.schemas.errors import LoupeError
 from loupe.schemas.records import Rejection
 from loupe.schemas.wording import shortened
 
-if TYPE_CHECKING:
-    from loupe.api.pipeline import Pipeline
+
+class Previewed(Protocol):
+    """What a preview needs of a pipeline."""
+
+    name: str
+    version: str
+
+    @property
+    def parts(self) -> Sequence[Part]:
+        """The parts, in order."""
+
+    def build(self, limit: int | None = None) -> OwnBuild:
+        """Return the build of the engine."""
+
+    def walk(self, run: OwnRun) -> None:
+        """Run all steps but gates and the release."""
+
 
 _SHOWN_CHARACTERS = 90
 
@@ -127,7 +142,7 @@ class Preview:
         return f"<table>{head}{''.join(rows)}</table>{summary}"
 
 
-def preview(pipeline: "Pipeline", items: int, profile: str | None) -> Preview:
+def preview(pipeline: Previewed, items: int, profile: str | None) -> Preview:
     """Run the first records of each source through all steps; see `Pipeline.preview`."""
     own = load_settings()
     chosen = load_profile(profile or own.profile)

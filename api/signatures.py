@@ -2,10 +2,9 @@
 
 import inspect
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple, Union, get_args, get_origin, get_type_hints
 
-from loupe.api.models import MODELS
 from loupe.api.records import Record
 from loupe.api.values import VALUES, Caption, Crop, Image, Rejection
 from loupe.schemas.errors import UsageError
@@ -39,8 +38,8 @@ class Signature(NamedTuple):
         return not self.gives
 
 
-def signature_of(function: Callable[..., Any]) -> Signature:
-    """Return what the types of a function say.
+def signature_of(function: Callable[..., Any], known_models: Collection[type]) -> Signature:
+    """Return what the types of a function say; `known_models` are filled from the profile.
 
     Raises:
         UsageError: types are missing or unknown; the message says which, and what is expected.
@@ -71,10 +70,10 @@ def signature_of(function: Callable[..., Any]) -> Signature:
     models, plain = {}, {}
     for one in rest:
         hint = hints.get(one.name)
-        if isinstance(hint, type) and hint in MODELS:
+        if isinstance(hint, type) and hint in known_models:
             models[one.name] = hint
         elif one.default is inspect.Parameter.empty:
-            known = ", ".join(f"loupe.{model.__name__}" for model in MODELS)
+            known = ", ".join(f"loupe.{model.__name__}" for model in known_models)
             raise UsageError(
                 f"step {name!r}: parameter {one.name!r} must have a default, or be a model of the "
                 f"profile ({known})"

@@ -168,6 +168,15 @@ class Caption:
         return cls(record.text, record.language, record.position, record.author, stored.id, image)
 
 
+class UnansweredError(Exception):
+    """A model gave no answer that can be used; the input is rejected, or asked again later."""
+
+    def __init__(self, reason: str, detail: str, *, is_temporary: bool = False) -> None:
+        super().__init__(detail)
+        self.reason = reason
+        self.is_temporary = is_temporary
+
+
 Value = Image | Caption | Crop
 VALUES: dict[type, str] = {
     Image: records.Image.kind,

@@ -216,19 +216,29 @@ def dataset_form(connection: Connection, dataset: str) -> DatasetForm | None:
     return found[-1].record(DatasetForm) if found else None
 
 
+class OwnRecord(NamedTuple):
+    """A record of a dataset's own: its model call and prompts, and what it was derived from."""
+
+    entity: StoredEntity
+    model_call: str | None
+    prompts: tuple[str, ...]
+    above: tuple[str, ...]
+
+
 def own_records(
-    connection: Connection, dataset: str, kinds: Sequence[str], images: Iterable[str]
-) -> Iterator[tuple[StoredEntity, str | None, tuple[str, ...]]]:
-    """Return the records of these kinds about images: each with its model call and its parents."""
-    ids = list(images)
+    connection: Connection, dataset: str, kinds: Sequence[str], images: Sequence[str]
+) -> Iterator[OwnRecord]:
+    """Return the records of these kinds about images that are neither rejected nor withdrawn."""
     for kind in kinds:
-        found = find_in_groups(connection, dataset, kind, ids)
+        found = find_in_groups(connection, dataset, kind, images)
         live = [one for one in found if one.state in LIVE]
+        ids = [one.id for one in live]
         query = select(Entity.id, Entity.model_call_key)
-        calls = dict(rows_in(connection, query, Entity.id, [one.id for one in live]))
-        above = parents_of(connection, [one.id for one in live], Role.DERIVED_FROM)
+        calls = dict(rows_in(connection, query, Entity.id, ids))
+        prompts = parents_of(connection, ids, Role.PROMPTED_BY)
+        above = parents_of(connection, ids, Role.DERIVED_FROM)
         for one in live:
-            yield one, calls.get(one.id), tuple(above[one.id])
+            yield OwnRecord(one, calls[one.id], tuple(prompts[one.id]), tuple(above[one.id]))
 
 
 def described_images(connection: Connection, ids: Sequence[str]) -> list[DescribedImage]:

@@ -14,6 +14,7 @@ from loupe.db.release_rows import (
     CropOrigin,
     DescribedImage,
     DescribedText,
+    OwnRecord,
     StrategyOrigin,
     candidates_of,
     corrections_of,
@@ -94,14 +95,6 @@ class ReleasableTexts(NamedTuple):
     captions: tuple[ReleasedCaption, ...]
     coarse: tuple[ReleasedCaption, ...]
     translations: tuple[ReleasedTranslation, ...]
-
-
-class OwnRecord(NamedTuple):
-    """A record of a dataset's own, its model call if any, and what it was derived from."""
-
-    entity: StoredEntity
-    call: str | None
-    above: tuple[str, ...]
 
 
 class FoundRow(NamedTuple):
@@ -254,9 +247,9 @@ class Contents:
         """The dataset's own records about images, by image and kind."""
         kinds = [column.name for column in self.form.own]
         found: dict[str, dict[str, list[OwnRecord]]] = {}
-        for entity, call, above in own_records(self._connection, self._dataset, kinds, images):
-            of_image = found.setdefault(str(entity.group), {})
-            of_image.setdefault(entity.kind, []).append(OwnRecord(entity, call, above))
+        for one in own_records(self._connection, self._dataset, kinds, images):
+            of_image = found.setdefault(str(one.entity.group), {})
+            of_image.setdefault(one.entity.kind, []).append(one)
         return found
 
     def _own_columns(self, image: str, said: ReleasableTexts) -> dict[str, list[dict[str, Any]]]:
@@ -272,8 +265,8 @@ class Contents:
                 about = [places[id_] for id_ in one.above if id_ in places]
                 if not about and any(id_ in self._texts for id_ in one.above):
                     continue
-                if one.call is not None:
-                    self._scratch.add_calls([one.call])
+                self._prompts.update(one.prompts)
+                self._scratch.add_calls([one.model_call] if one.model_call else [])
                 values = own_values(column, json.loads(one.entity.payload))
                 place = about[0] if about else -1
                 records.append({**values, ENTITY: one.entity.id, CAPTION: place})

@@ -1,5 +1,6 @@
 """Checks of the whole tree: import contracts, lazy imports, package names and tracked files."""
 
+import ast
 import re
 import subprocess
 import sys
@@ -11,12 +12,14 @@ from typing import Any
 
 import pytest
 
+import loupe
 from benchmarks.measure import longest_import_chains, packages
 from loupe.schemas.checkout import DISTRIBUTION
 from tests.requirements import unavailable
 
 ROOT = Path(__file__).parents[1]
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+STUB = (ROOT / "src" / "loupe" / "__init__.pyi").read_text(encoding="utf-8")
 HEAVY = {
     *("torch", "torchvision", "transformers", "open_clip", "diffusers", "vllm"),
     *("datasets", "matplotlib", "numba", "ray", "scipy"),
@@ -59,6 +62,25 @@ def test_import_contracts_hold() -> None:
     command = [str(Path(sys.executable).with_name("lint-imports")), "--config", "pyproject.toml"]
     found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert found.returncode == 0, found.stdout
+
+
+def test_examples_use_public_names_only() -> None:
+    public = set(loupe.__all__)
+    assert len(public) <= 60
+    assert set(re.findall(r'^    "(\w+)",$', STUB, re.MULTILINE)) == public
+    for path in (ROOT / "examples").rglob("*.py"):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom) and str(node.module).startswith("loupe"):
+                assert node.module == "loupe", path
+                assert {one.name for one in node.names} <= public, path
+            elif isinstance(node, ast.Import):
+                assert not [one.name for one in node.names if one.name.startswith("loupe.")], path
+
+
+def test_importing_loupe_is_cheap() -> None:
+    loaded = set(run_python("import loupe, sys; print(*sys.modules)").split())
+    assert not {"numpy", "pydantic", "sqlalchemy", "loupe.api"} & loaded
 
 
 def test_no_chain_of_imports_is_longer_than_14_modules() -> None:

