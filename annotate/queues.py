@@ -146,6 +146,8 @@ class Step(Record):
         accuracy_least: the minimum number of gold answers for that; `qualification`, if that is
             less.
         priority: queues with a higher one are listed first for annotators.
+        field: the field of a record that its page lets people change, for pages that show any kind.
+        choices: the values to choose from, for such a page.
         text_agreement: the similarity (0 to 1) from which two texts agree; at 1 they may differ in
             white space and case only, below 1 also in a word such as a colour.
     """
@@ -169,6 +171,8 @@ class Step(Record):
     accuracy_least: int = Field(default=5, ge=1)
     priority: int = Field(default=0, ge=0, le=1000)
     text_agreement: float = Field(default=1.0, ge=0, le=1)
+    field: str = ""
+    choices: tuple[str, ...] = ()
 
     @property
     def batch_size(self) -> int | None:
@@ -294,7 +298,7 @@ def declare_queues(dataset: str, steps: Mapping[str, Step], own_file: Path | Non
     if own_file is not None and found:
         folder = own_file.with_suffix("")
         folder.mkdir(parents=True, exist_ok=True)
-        document = [one.model_dump(mode="json", exclude={"policy"}) for one in found.values()]
+        document = [one.model_dump(mode="json") for one in found.values()]
         write_atomically(folder / f"{dataset}.json", json.dumps(document, indent=1).encode())
 
 

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 
 from loupe.annotate.queues import Step as QueueStep
 from loupe.annotate.queues import declare_queues, parse_policy
@@ -31,10 +31,11 @@ from loupe.schemas.base import DATASET_PATTERN, VERSION_PATTERN
 from loupe.schemas.build import SourceSpec
 from loupe.schemas.chat import NamedModel
 from loupe.schemas.errors import UsageError
+from loupe.schemas.plugins import plugins
 from loupe.schemas.profile import Profile
 from loupe.schemas.provenance import Role
 from loupe.schemas.release import DatasetForm, ReleasedColumn
-from loupe.schemas.validation import validated
+from loupe.schemas.validation import nearest_hint, validated
 from loupe.services.diagnosis import Finding
 
 if TYPE_CHECKING:
@@ -100,8 +101,18 @@ class Gate(Part):
 
     version = "1"
 
-    def __init__(self, name: str, of: type, page: str, policy: str) -> None:
+    def __init__(
+        self,
+        name: str,
+        of: type,
+        page: str,
+        policy: str,
+        field: str = "",
+        choices: Sequence[str] = (),
+    ) -> None:
         self.name = name
+        self.field = field
+        self.choices = tuple(choices)
         self.of = of
         self.page = page
         self.policy = policy
@@ -117,14 +128,29 @@ class Gate(Part):
         kind = kind_of(self.of)
         page = _TEXT_PAGE if self.of is Caption and self.page == "text" else self.page
         left_out = Role.SAMPLED_FROM if self.of is Caption else None
-        return QueueStep(kind=kind, interface=_OWN_PAGES.get(page, page), left_out=left_out)
+        return QueueStep(
+            kind=kind,
+            policy=parse_policy(self.policy),
+            interface=_OWN_PAGES.get(page, page),
+            left_out=left_out,
+            field=self.field,
+            choices=self.choices,
+        )
 
     def described(self) -> str:
-        """Return whom it asks about what."""
+        """Return what it decides on, and how."""
         return f"gate {self.name}: {self.of.__name__}, page {self.page}, policy {self.policy}"
 
 
-def gate(name: str, *, of: type = Caption, page: str = "text", policy: str = "required") -> Gate:
+def gate(
+    name: str,
+    *,
+    of: type = Caption,
+    page: str = "text",
+    policy: str = "required",
+    field: str = "",
+    choices: Sequence[str] = (),
+) -> Gate:
     """Return a gate, at which people decide in Label Studio.
 
     Args:
@@ -133,12 +159,54 @@ def gate(name: str, *, of: type = Caption, page: str = "text", policy: str = "re
         page: the labelling page: "text", "choice", "compare", "image", or one of a plugin.
         policy: "required" (all), "sample:0.1" (a tenth, and all that the checks doubt) or "auto"
             (nobody; what the checks doubt is dropped, and the release says so).
+        field: the field of a record that people may change on the pages "text" and "choice"
+            (default: `text`).
+        choices: the values to choose from on the page "choice" (default: those of a `Literal`).
 
     Raises:
-        UsageError: the policy cannot be read.
+        UsageError: the policy cannot be read, there is no such page, or the record lacks what the
+            page shows.
     """
     parse_policy(policy)
-    return Gate(name, of, page, policy)
+    if page not in _OWN_PAGES and page not in plugins("pages"):
+        hint = nearest_hint(page, (*_OWN_PAGES, *plugins("pages")))
+        raise UsageError(f"gate {name!r}: no page is called {page!r}; {hint}")
+    if issubclass(of, Record):
+        choices = _require_fields(name, of, page, field, choices)
+    return Gate(name, of, page, policy, field, choices)
+
+
+def _require_fields(
+    gate_name: str, of: type[Record], page: str, field: str, choices: Sequence[str]
+) -> Sequence[str]:
+    """Return the choices of a page, after checking that the record has the fields that it shows.
+
+    Raises:
+        UsageError: it lacks one, or there is nothing to choose from.
+    """
+    wanted = {"text": (field or "text",), "choice": (field,), "compare": ("first", "second")}
+    for one in wanted.get(page, ()):
+        if one not in of.model_fields:
+            hint = nearest_hint(one, of.model_fields)
+            what = f"needs a field {one!r} of {of.__name__}"
+            raise UsageError(f"gate {gate_name!r}: the page {page!r} {what} (field=…); {hint}")
+    if page != "choice" or choices:
+        return choices
+    found = _literals(of.model_fields[field].annotation)
+    if not found:
+        what = f"state what to choose from (choices=…), or make {field!r} a Literal"
+        raise UsageError(f"gate {gate_name!r}: {what}")
+    return found
+
+
+def _literals(annotation: Any) -> list[str]:
+    """Return the values of a `Literal`, which may be one of several types."""
+    if get_origin(annotation) is Literal:
+        return [str(one) for one in get_args(annotation)]
+    found: list[str] = []
+    for one in get_args(annotation):
+        found += _literals(one)
+    return found
 
 
 class Release(Part):

@@ -111,7 +111,7 @@ def last_agents(connection: Connection, entity_ids: Sequence[str]) -> dict[str, 
 
 
 class DecisionRow(NamedTuple):
-    """A decision: the item and its kind, what was decided, by whom, when and why."""
+    """A decision: the item, its kind, the verdict, who decided, when and why."""
 
     item: str
     kind: str

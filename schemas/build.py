@@ -53,7 +53,7 @@ class TableColumns(Record):
         captions: the columns of captions.
         split_column: the column of the split.
         licence_column: the column of the image's own licence.
-        creator: the column of whom to name.
+        creator: the column of the creator to name.
         source_url: the column of the image's page.
         delimiter: what separates cells; None to find out.
         encoding: the encoding, such as `cp1252`; None for UTF-8, UTF-16 and UTF-32.
