@@ -98,7 +98,7 @@ def _by_time(answer: Answer) -> tuple[datetime, str]:
 # Turn answers into decisions as soon as an item has enough of them.
 
 
-_INHERITED = (Role.REWRITE_OF, Role.DESCRIBES)
+_INHERITED = (Role.REWRITE_OF, Role.DESCRIBES, Role.DERIVED_FROM)
 """The roles of parents that an edit inherits from the edited entity."""
 
 

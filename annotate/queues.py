@@ -7,7 +7,14 @@ from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
-from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, model_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    TypeAdapter,
+    ValidationError,
+    model_validator,
+)
 
 from loupe.db.decisions import append_decisions, decided_under_other_policies, reopened_by
 from loupe.db.entities import (
@@ -27,6 +34,7 @@ from loupe.schemas import proposals
 from loupe.schemas.base import Record, digest_of
 from loupe.schemas.errors import ConfigurationError, UsageError
 from loupe.schemas.faithfulness import FaithfulnessReport
+from loupe.schemas.processes import write_atomically
 from loupe.schemas.provenance import Role
 from loupe.schemas.quality import CaptionCheck
 from loupe.schemas.records import Rejection
@@ -138,6 +146,8 @@ class Step(Record):
         accuracy_least: the minimum number of gold answers for that; `qualification`, if that is
             less.
         priority: queues with a higher one are listed first for annotators.
+        field: the field of a record that its page lets people change, for pages that show any kind.
+        choices: the values to choose from, for such a page.
         text_agreement: the similarity (0 to 1) from which two texts agree; at 1 they may differ in
             white space and case only, below 1 also in a word such as a colour.
         facts: the check that reads the facts by which texts are compared as well, in datasets that
@@ -164,6 +174,8 @@ class Step(Record):
     priority: int = Field(default=0, ge=0, le=1000)
     text_agreement: float = Field(default=1.0, ge=0, le=1)
     facts: str | None = None
+    field: str = ""
+    choices: tuple[str, ...] = ()
 
     @property
     def batch_size(self) -> int | None:
@@ -202,10 +214,14 @@ class Queue(Step):
 
 
 class Declarations(NamedTuple):
-    """The steps and single queues of the shipped file and the user's file."""
+    """The steps and single queues of the shipped file and the user's file.
+
+    `own` are the queues of pipelines that declare theirs, by name.
+    """
 
     steps: Mapping[str, Step]
     queues: Mapping[str, Mapping[str, Any]]
+    own: Mapping[str, "Queue"] = {}
 
     def step(self, name: str) -> Step:
         """Return the step with that name.
@@ -224,7 +240,7 @@ class Declarations(NamedTuple):
             UsageError: the step is not declared.
         """
         name = f"{dataset}-{step}"
-        declared = {**dict(self.step(step)), **self.queues.get(name, {})}
+        declared = {**dict(self.own.get(name) or self.step(step)), **self.queues.get(name, {})}
         chosen = {"policy": policy} if policy is not None else {}
         return Queue(**{**declared, **chosen, "name": name, "dataset": dataset})
 
@@ -235,6 +251,8 @@ class Declarations(NamedTuple):
             UsageError: no queue has that name.
         """
         dataset, _, step = name.rpartition("-")
+        if (own := self.own.get(name)) is not None:
+            return self.queue(own.dataset, name.removeprefix(f"{own.dataset}-"), policy)
         if not dataset or step not in self.steps:
             raise UsageError(
                 f"a queue is named DATASET-STEP, like 'ufine3c-rewrites', with a step of "
@@ -266,17 +284,58 @@ class _OwnFile(Record):
     queues: dict[str, _Changes] = Field(default_factory=dict)
 
 
+_of_pipelines: dict[str, Queue] = {}
+"""The queues that pipelines declared in this process, by name."""
+
+
+def declare_queues(dataset: str, steps: Mapping[str, Step], own_file: Path | None = None) -> None:
+    """Declare the queues of a pipeline, by the names of its gates.
+
+    They are kept beside the user's file, if it is given, for the commands that work on queues.
+    """
+    found = {}
+    for step, declared in steps.items():
+        name = f"{dataset}-{step}"
+        found[name] = Queue(**{**dict(declared), "name": name, "dataset": dataset})
+    _of_pipelines.update(found)
+    if own_file is not None and found:
+        folder = own_file.with_suffix("")
+        folder.mkdir(parents=True, exist_ok=True)
+        document = [one.model_dump(mode="json") for one in found.values()]
+        write_atomically(folder / f"{dataset}.json", json.dumps(document, indent=1).encode())
+
+
+def _declared_by_pipelines(own_file: Path | None) -> dict[str, Queue]:
+    """Return the queues that pipelines declared, here or in an earlier process.
+
+    Raises:
+        ConfigurationError: a file of them is damaged.
+    """
+    files = sorted(own_file.with_suffix("").glob("*.json")) if own_file is not None else []
+    found: dict[str, Queue] = {}
+    for file in files:
+        try:
+            queues = TypeAdapter(list[Queue]).validate_json(file.read_bytes())
+        except ValidationError as error:
+            raise ConfigurationError(f"{file} is damaged: {fault_of(error)}; remove it") from error
+        found |= {one.name: one for one in queues}
+    return found | _of_pipelines
+
+
 def load_queues(own_file: Path | None = None) -> Declarations:
     """Return the shipped declarations with the changes of the user's file, which need not exist.
+
+    The queues of pipelines that declare theirs are among them.
 
     Raises:
         ConfigurationError: the file is not valid TOML, or a value or a name in it is invalid.
     """
+    of_pipelines = _declared_by_pipelines(own_file)
     if own_file is None or not own_file.exists():
-        return shipped()
+        return shipped()._replace(own=of_pipelines) if of_pipelines else shipped()
     own = validated(_OwnFile, read_toml(own_file, f"the queues file {own_file}"), f"in {own_file}")
     steps = dict(shipped().steps)
-    declared = Declarations(steps, own.queues)
+    declared = Declarations(steps, own.queues, of_pipelines)
     place = ""
     try:
         for name, changes in own.steps.items():

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
-from typing import cast
+from typing import NamedTuple, cast
 
 from sqlalchemy import Connection, insert, or_, select, update
 
@@ -108,6 +108,39 @@ def last_agents(connection: Connection, entity_ids: Sequence[str]) -> dict[str, 
     for entity_id, kind, *name in rows_in(connection, query, Decision.entity_id, entity_ids):
         found[entity_id] = AgentRef(cast("AgentKind", kind), *name)
     return found
+
+
+class DecisionRow(NamedTuple):
+    """A decision: the item, its kind, the verdict, who decided, when and why."""
+
+    item: str
+    kind: str
+    verdict: str
+    by: str
+    by_kind: str
+    decided_at: datetime
+    reason: str
+
+
+@reads
+def decision_rows(connection: Connection, dataset: str) -> list[DecisionRow]:
+    """Return the decisions on the entities of a dataset, oldest first."""
+    query = (
+        select(
+            Decision.entity_id,
+            Entity.kind,
+            Decision.verdict,
+            Agent.name,
+            Agent.kind,
+            Decision.decided_at,
+            Decision.reason,
+        )
+        .join(Entity, Entity.id == Decision.entity_id)
+        .join(Agent, Agent.id == Decision.agent_id)
+        .where(Entity.dataset == dataset)
+        .order_by(Decision.id)
+    )
+    return [DecisionRow._make(row) for row in connection.execute(query)]
 
 
 def decided_by_people(connection: Connection, entity_ids: Iterable[str]) -> set[str]:

@@ -28,6 +28,7 @@ from loupe.db.entities import (
     children_in,
     fetch,
     fetch_parents,
+    find_in_groups,
     grouped,
     links,
     pages,
@@ -56,7 +57,7 @@ from loupe.schemas.proposals import Candidate, Strategy, Tracklet, TrackletFrame
 from loupe.schemas.provenance import SOURCE_ROLES, TEXT_ROLES, CallRow, Role
 from loupe.schemas.records import Image, TermsCorrection
 from loupe.schemas.recos import ConfusionCheck, ConfusionMatch, DiscriminabilityReport
-from loupe.schemas.release import EmbedderPurpose
+from loupe.schemas.release import DatasetForm, EmbedderPurpose
 from loupe.schemas.video import StageSettings, Track, Video
 
 _ROW_KINDS = ("image", "caption", "rewrite")
@@ -67,7 +68,8 @@ class DescribedText(NamedTuple):
 
     `origin` is the id of the caption that a rewrite rephrases (its own id for a caption).
     `by_person` is True for a person's edit, `reviewed` if a person decided on it. `draft` is the
-    text of a model that a person's caption started from.
+    text of a model that a person's caption started from. `is_computed` tells whether a step wrote
+    it under settings that are stored.
     """
 
     entity: StoredEntity
@@ -77,6 +79,7 @@ class DescribedText(NamedTuple):
     model_call: str | None
     prompts: tuple[str, ...]
     draft: StoredEntity | None = None
+    is_computed: bool = False
 
 
 class DescribedImage(NamedTuple):
@@ -204,6 +207,40 @@ def live_images(connection: Connection, dataset: str) -> Iterator[StoredEntity]:
     yield from map(StoredEntity._make, scan(connection, query))
 
 
+def dataset_form(connection: Connection, dataset: str) -> DatasetForm | None:
+    """Return what a dataset that was built with the public API says about itself."""
+    query = select_entities().where(
+        Entity.dataset == dataset, Entity.kind == DatasetForm.kind, Entity.state.in_(LIVE)
+    )
+    found = [StoredEntity._make(row) for row in scan(connection, query)]
+    return found[-1].record(DatasetForm) if found else None
+
+
+class OwnRecord(NamedTuple):
+    """A record of a dataset's own: its model call and prompts, and what it was derived from."""
+
+    entity: StoredEntity
+    model_call: str | None
+    prompts: tuple[str, ...]
+    above: tuple[str, ...]
+
+
+def own_records(
+    connection: Connection, dataset: str, kinds: Sequence[str], images: Sequence[str]
+) -> Iterator[OwnRecord]:
+    """Return the records of these kinds about images that are neither rejected nor withdrawn."""
+    for kind in kinds:
+        found = find_in_groups(connection, dataset, kind, images)
+        live = [one for one in found if one.state in LIVE]
+        ids = [one.id for one in live]
+        query = select(Entity.id, Entity.model_call_key)
+        calls = dict(rows_in(connection, query, Entity.id, ids))
+        prompts = parents_of(connection, ids, Role.PROMPTED_BY)
+        above = parents_of(connection, ids, Role.DERIVED_FROM)
+        for one in live:
+            yield OwnRecord(one, calls[one.id], tuple(prompts[one.id]), tuple(above[one.id]))
+
+
 def described_images(connection: Connection, ids: Sequence[str]) -> list[DescribedImage]:
     """Return the images with these ids, in this order, with their captions and rewrites."""
     images = fetch(connection, ids)
@@ -212,6 +249,7 @@ def described_images(connection: Connection, ids: Sequence[str]) -> list[Describ
     edited = {link.child for link in links(connection, nodes, (Role.EDITED_FROM,))}
     reviewed = decided_by_people(connection, nodes)
     prompts = parents_of(connection, nodes, Role.PROMPTED_BY)
+    settings = parents_of(connection, nodes, Role.WRITTEN_WITH)
     drafts = _drafts_of(connection, edited)
     texts: dict[str, list[DescribedText]] = defaultdict(list)
     for node_id, node in nodes.items():
@@ -225,6 +263,7 @@ def described_images(connection: Connection, ids: Sequence[str]) -> list[Describ
                 node.model_call,
                 tuple(prompts[node_id]),
                 drafts.get(node_id),
+                bool(settings[node_id]),
             )
         )
     crops = _crop_origins(connection, images)

@@ -320,6 +320,43 @@ def rejections_of(
     }
 
 
+@reads
+def rejected_inputs(
+    connection: Connection, plan_id: int, dataset: str, kind: str, states: Collection[str]
+) -> list[tuple[str, str]]:
+    """Return (id, reason) of the entities in these states that a plan rejected."""
+    query = (
+        select(Entity.id, Work.reason)
+        .join(Entity, Entity.seq == Work.input)
+        .where(
+            Work.plan_id == plan_id,
+            Work.status == "rejected",
+            Entity.dataset == dataset,
+            Entity.kind == kind,
+            Entity.state.in_(states),
+        )
+    )
+    return [(id_, str(reason)) for id_, reason in connection.execute(query)]
+
+
+@reads
+def rejected_work(
+    connection: Connection, dataset: str, stages: Collection[str]
+) -> list[tuple[str, Rejection]]:
+    """Return (id, rejection) of the entities of a dataset that these stages rejected."""
+    query = (
+        select(Entity.id, Work.rejection)
+        .join(Entity, Entity.seq == Work.input)
+        .join(Plan, Plan.id == Work.plan_id)
+        .where(Work.status == "rejected", Entity.dataset == dataset, Plan.stage.in_(stages))
+        .order_by(Entity.seq)
+    )
+    return [
+        (id_, Rejection.model_validate_json(text or "{}"))
+        for id_, text in connection.execute(query)
+    ]
+
+
 @writes
 def drop_rejections(connection: Connection, plan_id: int, inputs: Iterable[int]) -> int:
     """Delete a plan's rejections of these inputs, which are pending again; return their number."""

@@ -78,20 +78,20 @@ class OurJobConfiguration(ProcessJobConfiguration):
 
 
 class LoupeWorker(ProcessWorker):
-    """Runs the deployments of `entrypoints` in `folder`, and restarts crashed runs.
+    """Runs the deployments that a file lists in `folder`, and restarts crashed runs.
 
     A crashed run has lost nothing and continues where it was; see `loupe.flows.engine.runner`.
     """
 
     job_configuration = OurJobConfiguration
 
-    def __init__(self, pool: str, entrypoints: frozenset[str], folder: Path) -> None:
+    def __init__(self, pool: str, deployments: Path, folder: Path) -> None:
         super().__init__(
             work_pool_name=pool,
             name=pool,
             create_pool_if_not_found=False,
         )
-        self._entrypoints = entrypoints
+        self._deployments = deployments
         self._folder = folder
 
     @classmethod
@@ -117,7 +117,7 @@ class LoupeWorker(ProcessWorker):
             else None
         )
         own = Path.cwd()
-        if problem := reason_to_refuse(flow_run, deployment, self._entrypoints, own):
+        if problem := reason_to_refuse(flow_run, deployment, self._entrypoints(), own):
             raise ServiceError(problem)
         entrypoint = str(deployment.entrypoint) if deployment else ""
         command = [*PYTHON, "-m", "loupe.flows.prefect_run", entrypoint, str(self._folder)]
@@ -149,6 +149,11 @@ class LoupeWorker(ProcessWorker):
         if result is None or result.status_code is None:
             raise ServiceError("the process of the run could not be started")
         return ProcessWorkerResult(status_code=result.status_code, identifier=str(handle.pid))
+
+    def _entrypoints(self) -> frozenset[str]:
+        """Return the entrypoints that are listed now: pipelines may be added at any time."""
+        listed = yaml.safe_load(self._deployments.read_text(encoding="utf-8"))["deployments"]
+        return frozenset(one["entrypoint"] for one in listed)
 
     async def sync_with_backend(self) -> None:
         """Send the worker's own heartbeat and look for crashed runs."""
@@ -240,11 +245,10 @@ def _lost_runs_automation(pool: str, lost_after: timedelta) -> AutomationCore:
 
 async def work(pool: str, deployments: Path, lost_after: timedelta, folder: Path) -> None:
     """Execute runs until the process receives a signal to end."""
-    listed = yaml.safe_load(deployments.read_text(encoding="utf-8"))["deployments"]
     async with get_client() as client:
         await prepare(client, pool, lost_after)
     setup_signal_handlers_worker(os.getpid(), "the worker", print)
-    await LoupeWorker(pool, frozenset(one["entrypoint"] for one in listed), folder).start()
+    await LoupeWorker(pool, deployments, folder).start()
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -115,14 +115,27 @@ def load_prompt(prompt_id: str, folder: Path = _FOLDER) -> Prompt:
             f"{path.name}: front matter is not valid YAML: {problem}"
         ) from error
     values = {**document.metadata, "text": document.content}
+    if not document.metadata:  # a prompt of a user's own, which is only text
+        values = _own_header(path) | values
     prompt = validated(Prompt, values, f"{path.name}: front matter")
     if prompt.id != path.stem:
         raise ConfigurationError(f"{path.name}: id must be the file's name; got {prompt.id!r}")
-    _check_variables(path, prompt)
+    used = _used_variables(path, prompt)
+    if not document.metadata:
+        return prompt.model_copy(update={"variables": tuple(sorted(used))})
+    declared = set(prompt.variables)
+    if undeclared := sorted(used - declared):
+        raise ConfigurationError(f"{path.name} uses undeclared variables: {', '.join(undeclared)}")
+    if unused := sorted(declared - used):
+        raise ConfigurationError(f"{path.name} declares unused variables: {', '.join(unused)}")
     return prompt
 
 
-def _check_variables(path: Path, prompt: Prompt) -> None:
+def _own_header(path: Path) -> dict[str, Any]:
+    return {"id": path.stem, "version": "1", "source": path.name, "variables": ()}
+
+
+def _used_variables(path: Path, prompt: Prompt) -> set[str]:
     try:
         template = _TEMPLATES.parse(prompt.text)
         parts = [template, *template.find_all(nodes.Node)]
@@ -137,8 +150,4 @@ def _check_variables(path: Path, prompt: Prompt) -> None:
                 f"{path.name}, line {part.lineno}: a prompt may contain text, {{{{ variables }}}} "
                 f"and {{% if %}}; got {type(part).__name__.lower()}"
             )
-    declared = set(prompt.variables)
-    if undeclared := sorted(used - declared):
-        raise ConfigurationError(f"{path.name} uses undeclared variables: {', '.join(undeclared)}")
-    if unused := sorted(declared - used):
-        raise ConfigurationError(f"{path.name} declares unused variables: {', '.join(unused)}")
+    return used

@@ -248,7 +248,12 @@ def _write_release(
     if not statistics.captions:
         raise UsageError(_empty_release_reason(dataset, scratch.count_images(), statistics))
     files, lineage = write_lineage(
-        connection, scratch.items(), folder, folder.parent / "lineage.db", scratch.calls()
+        connection,
+        scratch.items(),
+        folder,
+        folder.parent / "lineage.db",
+        scratch.calls(),
+        [column.name for column in contents.form.own],
     )
     scratch.add_all_listed(files)
     held = tally.held(sources, statistics)
@@ -278,6 +283,7 @@ def _write_release(
         contamination=checks.contamination + shared,
         lineage=lineage,
         withdrawn=prior_withdrawals(notices),
+        form=contents.dataset_form,
         about=checks.about,
         of_persons=checks.of_persons,
         terms=terms_of(held, checks.permitted_terms),

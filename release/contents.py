@@ -1,8 +1,9 @@
 """Makes the rows of a release, in their order, from the images and texts in the store."""
 
+import json
 from collections import Counter
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 from sqlalchemy import Connection
 
@@ -13,17 +14,22 @@ from loupe.db.release_rows import (
     CropOrigin,
     DescribedImage,
     DescribedText,
+    OwnRecord,
     StrategyOrigin,
     candidates_of,
     corrections_of,
+    dataset_form,
     described_images,
     live_images,
     model_calls,
+    own_records,
     strategy_origins,
 )
 from loupe.release.card.model_use import model_uses
 from loupe.release.format.publishable import published_name
 from loupe.release.format.rows import (
+    CAPTION,
+    ENTITY,
     NO_TERMS,
     CaptionOrigin,
     ReleasedCaption,
@@ -34,6 +40,8 @@ from loupe.release.format.rows import (
     ReleaseRow,
     RowForm,
     RowKey,
+    own_columns_of,
+    own_values,
 )
 from loupe.release.format.scratch import Scratch
 from loupe.schemas.errors import IntegrityError, UsageError
@@ -112,6 +120,9 @@ class Contents:
         self._scratch = scratch
         self.tier = tier
         self.form = RowForm()
+        self.dataset_form = dataset_form(connection, dataset)
+        self._texts: set[str] = set()
+        self._own: dict[str, dict[str, list[OwnRecord]]] = {}
         self.without_captions = 0
         self.without_anchor = 0
         self._groups_left_out: Counter[str] = Counter()
@@ -150,7 +161,8 @@ class Contents:
             name = f"{image.split}: {image.source}/{image.identity} {image.file_path!r}"
             anchor_id = image.contrast.anchor_id if image.contrast else None
             self._scratch.add_image(key, entity.id, f"{name} (entity {entity.id})", anchor_id)
-        self.form = RowForm(tasks, contrasts, terms or contrasts)
+        own = own_columns_of(self.dataset_form) if self.dataset_form else ()
+        self.form = RowForm(tasks, contrasts, terms or contrasts, own)
         for what, names in self._scratch.disorder():
             shown = "; ".join(names[:_SHOWN]) + (" and more" if len(names) > _SHOWN else "")
             raise IntegrityError(f"{self._dataset} holds {what} ({len(names):,}): {shown}")
@@ -196,6 +208,7 @@ class Contents:
         anchor: Anchor | None = None
         for described in self._described():
             said, image = _releasable_texts(described), described.image.record(Image)
+            self._texts = {text.entity.id for text in described.texts}
             if image.tier == CANDIDATES:
                 if said.captions:
                     raise IntegrityError(
@@ -215,6 +228,7 @@ class Contents:
             )
             if image.contrast is None:
                 anchor = Anchor(described.image.id, number, row.file_path)
+            row = row._replace(own=self._own_columns(described.image.id, said))
             rewrites = (one.entity for one in described.texts if one.entity.kind == Rewrite.kind)
             yield FoundRow(row, Counter(one.state for one in rewrites), described.crop)
 
@@ -226,7 +240,38 @@ class Contents:
                 id_: origin.model for id_, origin in origins.items() if origin.method == "edit"
             }
             self._strategies = strategy_origins(self._connection, candidates)
+            self._own = self._own_records(page)
             yield from described_images(self._connection, page)
+
+    def _own_records(self, images: Sequence[str]) -> dict[str, dict[str, list[OwnRecord]]]:
+        """The dataset's own records about images, by image and kind."""
+        kinds = [column.name for column in self.form.own]
+        found: dict[str, dict[str, list[OwnRecord]]] = {}
+        for one in own_records(self._connection, self._dataset, kinds, images):
+            of_image = found.setdefault(str(one.entity.group), {})
+            of_image.setdefault(one.entity.kind, []).append(one)
+        return found
+
+    def _own_columns(self, image: str, said: ReleasableTexts) -> dict[str, list[dict[str, Any]]]:
+        """The records about an image and its released captions, by column.
+
+        Those about captions that are not released are left out.
+        """
+        places = {caption.entity_id: place for place, caption in enumerate(said.captions)}
+        columns: dict[str, list[dict[str, Any]]] = {}
+        for column in self.form.own:
+            records = []
+            for one in self._own.get(image, {}).get(column.name, ()):
+                about = [places[id_] for id_ in one.above if id_ in places]
+                if not about and any(id_ in self._texts for id_ in one.above):
+                    continue
+                self._prompts.update(one.prompts)
+                self._scratch.add_calls([one.model_call] if one.model_call else [])
+                values = own_values(column, json.loads(one.entity.payload))
+                place = about[0] if about else -1
+                records.append({**values, ENTITY: one.entity.id, CAPTION: place})
+            columns[column.name] = sorted(records, key=lambda one: (one[CAPTION], one[ENTITY]))
+        return columns
 
     def _is_released(
         self, described: DescribedImage, image: Image, said: ReleasableTexts, anchor: Anchor | None
@@ -530,7 +575,7 @@ def _origin_of(text: DescribedText) -> CaptionOrigin:
         return "confirmed_draft" if same else "edited_draft"
     if text.by_person:
         return "edited"
-    if text.prompts:
+    if text.prompts or text.is_computed:
         return "drafted"
     return "written" if text.entity.record(Caption).author else "source"
 

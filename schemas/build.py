@@ -42,6 +42,37 @@ def _placed_video(address: str, info: ValidationInfo) -> str:
     return address if "://" in address else str(placed(Path(address), info))
 
 
+def _listed(value: object) -> object:
+    return (value,) if isinstance(value, str | Path) else value
+
+
+class TableColumns(Record):
+    """The columns of a table, by their names in its first line; case does not matter.
+
+    Attributes:
+        image: the column of the image's path; None for the first of `image`, `file_name`, `path` …
+            that the table has, else images are called after their identity.
+        identity: the column of what the image shows; None if each image is its own.
+        captions: the columns of captions.
+        split_column: the column of the split.
+        licence_column: the column of the image's own licence.
+        creator: the column of the creator to name.
+        source_url: the column of the image's page.
+        delimiter: what separates cells; None to find out.
+        encoding: the encoding, such as `cp1252`; None for UTF-8, UTF-16 and UTF-32.
+    """
+
+    image: str | None = None
+    identity: str | None = None
+    captions: Annotated[tuple[str, ...], BeforeValidator(_listed)] = ()
+    split_column: str | None = None
+    licence_column: str | None = None
+    creator: str | None = None
+    source_url: str | None = None
+    delimiter: str | None = Field(default=None, min_length=1, max_length=1)
+    encoding: str | None = None
+
+
 class SourceSpec(Record):
     """An annotation file and the folder that its image paths are relative to.
 
@@ -50,7 +81,7 @@ class SourceSpec(Record):
     the reason in `correction`, if given. `permitted_by` explains why free-text terms, which are not
     a licence that a program can check, permit the release; it is part of the release. Images with a
     side below `least_side_px`, or with one side more than `greatest_aspect` times the other, are
-    quarantined.
+    quarantined. `columns` are those of a table (format `csv`).
     """
 
     name: DatasetName
@@ -68,6 +99,7 @@ class SourceSpec(Record):
     homepage: str | None = None
     correction: str | None = Field(default=None, pattern=r"\S")
     permitted_by: str | None = Field(default=None, pattern=r"\S")
+    columns: TableColumns | None = IF_KNOWN
 
 
 def _known_check(name: str) -> str:
@@ -78,10 +110,6 @@ def _known_check(name: str) -> str:
             f"no installed package adds the check {name!r}; {nearest_hint(name, known)}"
         )
     return name
-
-
-def _listed(value: object) -> object:
-    return (value,) if isinstance(value, str | Path) else value
 
 
 class VideoSourceSpec(Record):

@@ -60,6 +60,7 @@ class Role(StrEnum):
     KNOWN_FROM = "known_from"
     READ_IN = "read_in"
     CORRECTS = "corrects"
+    DERIVED_FROM = "derived_from"
     DESCRIBES = "describes"
     REWRITE_OF = "rewrite_of"
     EDITED_FROM = "edited_from"
@@ -106,7 +107,7 @@ class Role(StrEnum):
     PROPOSED_WITH = "proposed_with"
 
 
-SOURCE_ROLES = (Role.IMPORTED_FROM, Role.SAMPLED_FROM, Role.CROP_OF)
+SOURCE_ROLES = (Role.IMPORTED_FROM, Role.SAMPLED_FROM, Role.CROP_OF, Role.DERIVED_FROM)
 """The roles of links from images and videos to their source."""
 TEXT_ROLES = (Role.DESCRIBES, Role.REWRITE_OF, Role.EDITED_FROM)
 """The roles of links from texts to the image that they describe."""

@@ -11,6 +11,7 @@ from loupe.schemas.base import (
     Count,
     DatasetName,
     EntityId,
+    EntityRecord,
     HexSha256,
     NonBlank,
     Record,
@@ -687,6 +688,35 @@ class LineageStatistics(Record):
     agents: Count
 
 
+class ReleasedPart(Record):
+    """A part of an own column: a field of its records. `type` is one of `columns.toml`."""
+
+    name: str = Field(pattern=r"^[a-z][a-z0-9_]*$")
+    type: Literal["string", "int64", "float64", "bool"]
+    is_list: bool = Field(default=False, exclude_if=lambda value: not value)
+    meaning: str = Field(default="", exclude_if=lambda value: not value)
+
+
+class ReleasedColumn(Record):
+    """A column of a dataset's own: the records of one kind that belong to the image of a row."""
+
+    name: str = Field(pattern=r"^[a-z][a-z0-9_]*$")
+    meaning: str = ""
+    parts: tuple[ReleasedPart, ...] = Field(min_length=1)
+
+
+class DatasetForm(EntityRecord, kind="dataset_form"):
+    """What a dataset that was built with the public API says about itself.
+
+    Attributes:
+        tags: what it is about, in words for search; it is about people only if they say so.
+        columns: the columns of its own records.
+    """
+
+    tags: tuple[str, ...] = ()
+    columns: tuple[ReleasedColumn, ...] = ()
+
+
 class Manifest(Record):
     """A release in one record. Its files are listed in `manifest.json`, under `files`.
 
@@ -703,9 +733,10 @@ class Manifest(Record):
     and `contamination` the content shared with other datasets; both are in `leaks.json`, too.
     `tier` is that of a benchmark of tasks, and `contains` are the contained releases of lower
     tiers. `lineage` counts the rows of the lineage tables, and `withdrawn` what was withdrawn from
-    earlier releases. `about` has the statements of the curators, and `terms` the terms of all
-    images together. `of_persons` is false where a build of descriptions does not ask for the check
-    of persons; else the form of the release tells.
+    earlier releases. `form` is that of a dataset built with the public API, with its own columns.
+    `about` has the statements of the curators, and `terms` the terms of all images together.
+    `of_persons` is false where a build of descriptions does not ask for the check of persons; else
+    the form of the release tells.
 
     `documents_version` is the version of the wording of documents. Verification renders them again
     and reports versions that it does not know.
@@ -734,6 +765,7 @@ class Manifest(Record):
     contamination: tuple[Contamination, ...] = IF_ANY
     lineage: LineageStatistics
     withdrawn: tuple[PriorWithdrawal, ...] = IF_ANY
+    form: DatasetForm | None = IF_KNOWN
     about: ReleaseAbout | None = IF_KNOWN
     of_persons: bool | None = IF_KNOWN
     terms: ReleaseTerms

@@ -177,16 +177,23 @@ def _bring_up_prefect(
     server = prefect_server.start_prefect_server(home, settings.prefect_port)
     if not is_up(prefect_server.WORKER):
         report(f"{prefect_server.WORKER}: starting")
-    worker = prefect_server.start_prefect_worker(settings, str(server.url), working_directory)
+    deployments = prefect_server.deployments_of(home)
+    worker = running(home, prefect_server.WORKER)
+    if worker is not None and str(deployments.absolute()) not in worker.command:
+        report(f"{prefect_server.WORKER}: starting again, for other deployments")
+        stop(home, prefect_server.WORKER)
+    worker = prefect_server.start_prefect_worker(
+        settings, str(server.url), working_directory, deployments
+    )
     if str(working_directory) not in worker.command:
         report(f"runs keep working in {worker.command[-1]}; to change it: loupe down, loupe up")
     registered = services_folder(home) / "deployments.registered"
-    digest = hashlib.sha256(prefect_server.DEPLOYMENTS.read_bytes()).hexdigest()
+    digest = hashlib.sha256(deployments.read_bytes()).hexdigest()
     # a restarted server may have been updated
     fingerprint = f"{digest}\n{server.place}\n"
     if not registered.exists() or registered.read_text(encoding="utf-8") != fingerprint:
         report("deployments: registering")
-        prefect_server.register_deployments(home, str(server.url))
+        prefect_server.register_deployments(home, str(server.url), deployments)
         write_atomically(registered, fingerprint.encode())
 
 

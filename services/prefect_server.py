@@ -51,6 +51,17 @@ _MODEL_VARIABLES = re.compile(
 )
 
 
+def deployments_in(home: Path) -> Path:
+    """Return the file of the deployments of a home, which has pipelines of its own."""
+    return home / "prefect" / "deployments.yaml"
+
+
+def deployments_of(home: Path) -> Path:
+    """Return the file of the deployments that are registered: the shipped one, or the home's."""
+    own = deployments_in(home)
+    return own if own.exists() else DEPLOYMENTS
+
+
 def start_prefect_server(home: Path, port: int) -> RunningService:
     """Start a Prefect server on the loopback interface, with its data under `<home>/prefect`.
 

@@ -18,7 +18,7 @@ from loupe.schemas.records import Granularity, Source
 from loupe.schemas.text_files import open_text
 from loupe.schemas.wording import storable
 from loupe.sources.records import DEFAULT_OPTIONS, BadRow, ReadOptions, Row, Scope, raw_text, shown
-from loupe.sources.tables import IsOurs, Table
+from loupe.sources.tables import IsOurs, Table, TableBreak
 
 SPLITS: Final[tuple[Split, ...]] = get_args(Split)
 _SPLIT_NAMES: Final[dict[str, Split]] = {
@@ -487,6 +487,16 @@ class Importer(Record):
             raise self.stranger(
                 path, f": {first} is neither a JSON object with {wanted} nor a CSV header of them"
             )
+        yield from self._lines_of(path, rows)
+
+    def table_elements(self, path: Path, table: Table) -> Iterator[Element | BadRow]:
+        """Yield the lines of a table whose columns are known to be those of this format."""
+        rows = table.rows(lambda _: True)
+        yield from self._lines_of(path, rows or iter(()))
+
+    def _lines_of(
+        self, path: Path, rows: Iterable[Element | TableBreak]
+    ) -> Iterator[Element | BadRow]:
         for row in rows:
             if isinstance(row, Element):
                 yield row

@@ -9,14 +9,18 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from pydantic_core import PydanticUndefined
+
 from loupe.schemas.build import format_name
-from loupe.schemas.errors import FormatError, UsageError
+from loupe.schemas.errors import ConfigurationError, FormatError, UsageError
+from loupe.schemas.plugins import load_plugin, plugins
 from loupe.schemas.text_files import open_text
 from loupe.schemas.validation import nearest_hint, packaged_toml
 from loupe.sources.annotations import Field, FieldError, Importer, bad_row, checked_path
 from loupe.sources.captioned import CaptionedImporter, FineGrainedImporter
 from loupe.sources.ccd import CcdImporter
 from loupe.sources.coco import CocoImporter
+from loupe.sources.csv_table import CsvImporter
 from loupe.sources.images import is_file_below
 from loupe.sources.licensed_images import LicensedImagesImporter
 from loupe.sources.records import DEFAULT_OPTIONS, BadRow, ReadOptions, Row, SourceRow
@@ -27,6 +31,9 @@ SEVERAL_IDENTITIES: Final = "image_of_several_identities"
 
 _IMAGE_SUFFIXES: Final = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif")
 _LONGEST_PATH_BYTES: Final = 4096
+UNKNOWN_LICENCE: Final = "Unknown: the format names none"
+_OF_ANYTHING: Final = frozenset({"image-list", "csv"})
+"""Formats that are not named as what a file may be: most files can be read so."""
 
 
 class ImageListImporter(Importer):
@@ -67,6 +74,7 @@ _READERS: Final[dict[str, type[Importer]]] = {
     "captioned": CaptionedImporter,
     "ccd": CcdImporter,
     "coco": CocoImporter,
+    "csv": CsvImporter,
     "fine-grained": FineGrainedImporter,
     "image-list": ImageListImporter,
     "licensed-images": LicensedImagesImporter,
@@ -83,14 +91,35 @@ IMPORTERS: Final[dict[str, Importer]] = {
 def importer_for(format: str) -> Importer:  # noqa: A002 - the word of the command line
     """Return the importer of a format; case and underscores in its name do not matter.
 
+    A plugin names an `Importer`, or a class of them.
+
     Raises:
         UsageError: there is no such format.
+        ConfigurationError: the plugin that adds it cannot be used.
     """
-    importer = IMPORTERS.get(format_name(format))
-    if importer is None:
-        hint = nearest_hint(format_name(format), IMPORTERS)
+    name = format_name(format)
+    if (importer := IMPORTERS.get(name)) is not None:
+        return importer
+    added = {format_name(one): one for one in plugins("formats")}
+    if name not in added:
+        hint = nearest_hint(name, [*IMPORTERS, *added])
         raise UsageError(f"no format is called {format!r}; {hint}")
-    return importer
+    return _from_plugin(added[name])
+
+
+def _from_plugin(name: str) -> Importer:
+    found = load_plugin("formats", name)
+    if isinstance(found, type) and issubclass(found, Importer):
+        stated = {"format": name, "licence": UNKNOWN_LICENCE, "citation": ""}
+        defaults = {key: one.default for key, one in found.model_fields.items()}
+        given = {key: value for key, value in stated.items() if defaults[key] is PydanticUndefined}
+        found = found(**given)
+    if not isinstance(found, Importer):
+        raise ConfigurationError(
+            f"the format {name!r} of {plugins('formats')[name].package} must be a class of "
+            f"loupe.Format; got {found!r:.80}"
+        )
+    return found
 
 
 def read_source(
@@ -174,7 +203,7 @@ def _likely_formats(path: Path) -> list[str]:
             first = next(importer.rows(path), None)
         except FormatError:
             continue
-        if isinstance(first, SourceRow) and name != "image-list":
+        if isinstance(first, SourceRow) and name not in _OF_ANYTHING:
             found.append(name)
     return found
 

@@ -6,6 +6,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from loupe.schemas.base import IF_ANY, IF_KNOWN, Record, Split
+from loupe.schemas.build import TableColumns
 from loupe.schemas.records import Attribution, Rejection
 from loupe.schemas.taxonomy import DifferenceType
 from loupe.schemas.wording import storable
@@ -94,6 +95,7 @@ class ReadOptions(Record):
     (`is_split_stated`), it is also that of a file of those in which no record has one. A caption of
     more words or characters than the limits is quarantined, and so is everything after a record of
     more than `max_record_characters`: a file with an endless record must not fill the memory.
+    `columns` are those of a table.
     """
 
     split: Split | None = None
@@ -101,6 +103,7 @@ class ReadOptions(Record):
     max_words: int = Field(default=1000, gt=0)
     max_caption_characters: int = Field(default=20_000, gt=0)
     max_record_characters: int = Field(default=16 * 1024 * 1024, gt=0)
+    columns: TableColumns | None = IF_KNOWN
 
     @property
     def split_or_test(self) -> Split:

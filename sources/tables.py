@@ -29,10 +29,10 @@ class TableBreak(Exception):  # noqa: N818 - a place in a file, turned into a re
 class Table:
     """A table with names of columns in its first line (lower case), and texts below."""
 
-    def __init__(self, file: BinaryIO) -> None:
+    def __init__(self, file: BinaryIO, delimiter: str | None = None) -> None:
         self._text = io.TextIOWrapper(file, "utf-8", "surrogateescape", newline="")
         self.first = self._text.readline()
-        self._delimiters = _DELIMITERS
+        self._delimiters = delimiter or _DELIMITERS
         if self.first.casefold().startswith(_STATED):
             self._delimiters = self.first[len(_STATED) :].strip("\r\n")[:1] or _DELIMITERS
             self.first = self._text.readline()
@@ -40,6 +40,19 @@ class Table:
     def close(self) -> None:
         """Leave the file, which stays open."""
         self._text.detach()
+
+    def header(self, wanted: AbstractSet[str]) -> list[str]:
+        """Return the names of the columns with the delimiter that shows the most wanted ones.
+
+        That delimiter is used from here on; among equals, the one with the most columns.
+        """
+
+        def score(delimiter: str) -> tuple[int, int]:
+            cells = _cells(self.first, delimiter)
+            return len(wanted & frozenset(cells)), len(cells)
+
+        self._delimiters = max(self._delimiters, key=score)
+        return _cells(self.first, self._delimiters)
 
     def rows(self, is_ours: IsOurs) -> Iterator[Element | TableBreak] | None:
         """Return the rows as texts by column, or None if the first line has other columns."""

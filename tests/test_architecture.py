@@ -1,5 +1,6 @@
 """Checks of the whole tree: import contracts, lazy imports, package names and tracked files."""
 
+import ast
 import re
 import subprocess
 import sys
@@ -12,12 +13,14 @@ from typing import Any
 import grimp
 import pytest
 
+import loupe
 from benchmarks.measure import in_order_of_imports, longest_import_chains, packages
 from loupe.schemas.checkout import DISTRIBUTION
 from tests.requirements import unavailable
 
 ROOT = Path(__file__).parents[1]
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+STUB = (ROOT / "src" / "loupe" / "__init__.pyi").read_text(encoding="utf-8")
 HEAVY = {
     *("torch", "torchvision", "transformers", "open_clip", "diffusers", "vllm"),
     *("datasets", "matplotlib", "numba", "ray", "scipy"),
@@ -64,6 +67,25 @@ def test_import_contracts_hold() -> None:
 
 def test_no_modules_import_each_other_in_a_circle() -> None:
     in_order_of_imports(grimp.build_graph("loupe", cache_dir=None))
+
+
+def test_examples_use_public_names_only() -> None:
+    public = set(loupe.__all__)
+    assert len(public) <= 60
+    assert set(re.findall(r'^    "(\w+)",$', STUB, re.MULTILINE)) == public
+    for path in (ROOT / "examples").rglob("*.py"):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom) and str(node.module).startswith("loupe"):
+                assert node.module == "loupe", path
+                assert {one.name for one in node.names} <= public, path
+            elif isinstance(node, ast.Import):
+                assert not [one.name for one in node.names if one.name.startswith("loupe.")], path
+
+
+def test_importing_loupe_is_cheap() -> None:
+    loaded = set(run_python("import loupe, sys; print(*sys.modules)").split())
+    assert not {"numpy", "pydantic", "sqlalchemy", "loupe.api"} & loaded
 
 
 def test_no_chain_of_imports_is_longer_than_14_modules() -> None:

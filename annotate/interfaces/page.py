@@ -97,11 +97,15 @@ class Interface:
 
         These are the style, the text fields, and the reason why a task came back.
         """
-        page = resource(f"{self._file_name}.xml")
+        page = self.page_xml()
         page = page.replace("<Style>\n", f"<Style>\n{resource('common.css')}", 1)
         page = page.replace("</Style>", f"</Style>{_RETURNED_VIEW}", 1)
         frame = resource("text_fields.html").replace('"FIELDS"', text_fields_script())
         return page.replace("TEXT_FIELDS", script_frame("loupe-saved", frame))
+
+    def page_xml(self) -> str:
+        """Return the page alone, from its file."""
+        return resource(f"{self._file_name}.xml")
 
     @cached_property
     def instructions(self) -> str:

@@ -7,6 +7,8 @@ from loupe.annotate.interfaces.image_pages import (
     ImageSelection,
     TrackletSelection,
 )
+from loupe.annotate.interfaces.own_pages import NAMES as OWN_PAGES
+from loupe.annotate.interfaces.own_pages import OwnPage
 from loupe.annotate.interfaces.page import Interface
 from loupe.annotate.interfaces.strategy_pages import GroupRefinement, StrategyCheck
 from loupe.annotate.interfaces.text_pages import (
@@ -17,6 +19,9 @@ from loupe.annotate.interfaces.text_pages import (
     SixWayChoice,
 )
 from loupe.annotate.queues import Queue
+from loupe.schemas.errors import ConfigurationError
+from loupe.schemas.plugins import load_plugin, plugins
+from loupe.schemas.validation import nearest_hint
 
 INTERFACES: dict[str, Interface] = {
     interface.name: interface
@@ -38,5 +43,28 @@ INTERFACES: dict[str, Interface] = {
 
 
 def interface_of(queue: Queue) -> Interface:
-    """Return the labelling interface of a queue."""
-    return INTERFACES[queue.interface]
+    """Return the labelling interface of a queue: a page of Loupe, or of a plugin.
+
+    A plugin names an `Interface`, or a class of them.
+
+    Raises:
+        ConfigurationError: there is none of that name, or the plugin cannot be used.
+    """
+    name = queue.interface
+    if name in INTERFACES:
+        return INTERFACES[name]
+    if name in OWN_PAGES:
+        return OwnPage(queue)
+    if name not in plugins("pages"):
+        known = [*(one.removeprefix("own-") for one in OWN_PAGES), *plugins("pages")]
+        raise ConfigurationError(
+            f"queue {queue.name}: no page is called {name!r}; {nearest_hint(name, known)}"
+        )
+    found = load_plugin("pages", name)
+    made = found() if isinstance(found, type) else found
+    if not isinstance(made, Interface):
+        package = plugins("pages")[name].package
+        raise ConfigurationError(
+            f"the page {name!r} of {package} must be a class of loupe.Page; got {made!r:.80}"
+        )
+    return made

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import chdir
 from importlib import import_module
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -30,12 +31,24 @@ _FLOWS = ("build-ufine3c", "build-ufine6926", "build-recos", "build-ccd")
 
 
 def _known_flow(given: str) -> str:
-    """Check that a flow exists; suggest the nearest otherwise."""
+    """Check that a flow exists, or that it may be a pipeline; suggest the nearest otherwise."""
     from loupe.schemas.validation import nearest_hint
 
-    if given not in _FLOWS:
-        raise typer.BadParameter(f"no flow is called {given!r}; {nearest_hint(given, _FLOWS)}")
+    if given in _FLOWS or _may_be_own(given):
+        return given
+    from loupe.schemas.plugins import plugins
+
+    known = (*_FLOWS, *plugins("pipelines"))
+    if given not in known:
+        raise typer.BadParameter(
+            f"no flow is called {given!r}; {nearest_hint(given, known)}; a pipeline of your own is "
+            f"named by its file (shop.py, shop.toml) or by module:name"
+        )
     return given
+
+
+def _may_be_own(given: str) -> bool:
+    return ":" in given or given.endswith((".py", ".toml"))
 
 
 def run(
@@ -43,7 +56,7 @@ def run(
         str,
         typer.Argument(
             metavar="FLOW",
-            help=f"Flow: {', '.join(_FLOWS)}.",
+            help=f"Flow: {', '.join(_FLOWS)}; or a pipeline: FILE.py, FILE.toml, MODULE:NAME.",
             callback=_known_flow,
             autocompletion=lambda: list(_FLOWS),
         ),
@@ -55,9 +68,10 @@ def run(
     max_tokens: int | None = None,
     wait: bool = False,
     check: bool = False,
+    limit: int | None = None,
     in_process: bool = False,
 ) -> Answer:
-    """Run a flow that builds a dataset.
+    """Run a flow that builds a dataset, or a pipeline of your own (docs/python.md).
 
     The run ends when everything is done or waits for review. Run it again to continue: finished
     work is not repeated.
@@ -70,8 +84,14 @@ def run(
         wait: Wait for reviews instead of ending.
         check: Only run the checks that start every run: files, terms, people, keys, servers and
             models. Exit code 1 if the build cannot succeed as it is.
+        limit: Preview a pipeline of your own: run so many records through all steps, in a store
+            that is thrown away.
         in_process: Run in this process, even if a Prefect server is running.
     """
+    if flow_name not in _FLOWS:
+        return _run_own(flow_name, profile, max_cost, max_tokens, limit, wait=wait, check=check)
+    if limit is not None:
+        raise typer.BadParameter("--limit is for pipelines of your own (FILE.py, FILE.toml)")
     if check:
         return _check(flow_name, config, profile)
     parameters: dict[str, Any] = {
@@ -100,6 +120,35 @@ def run(
     context = opened_run(Budget(max_cost, max_tokens))
     warn_of_unfinished(context.store)
     report = run_build(context, pipeline, parameters["config"], profile, resume_reopened, wait=wait)
+    return Answer(report.as_json(), [report.sentence])
+
+
+def _run_own(
+    named: str,
+    profile: str | None,
+    max_cost: float | None,
+    max_tokens: int | None,
+    limit: int | None,
+    *,
+    wait: bool,
+    check: bool,
+) -> Answer:
+    """Run a pipeline that is written with the public API, check it, or preview it."""
+    from loupe.flows.engine.stopping import Budget
+    from loupe.services.diagnosis import Verdict
+
+    pipeline = resolve_name("loupe.api.loading.load_pipeline")(named)  # the layer above
+    if check:
+        findings = pipeline.check(profile)
+        failed = any(one.verdict is not Verdict.OK for one in findings)
+        return Answer(findings, [repr(pipeline), *finding_lines(findings)], failed)
+    if limit is not None:
+        preview = pipeline.preview(limit, profile)
+        return Answer(preview.as_json(), [str(preview)], failed=bool(preview.stopped))
+    note(f"home: {settings().home}")
+    context = opened_run(Budget(max_cost, max_tokens))
+    warn_of_unfinished(context.store)
+    report = pipeline.run_in(context, profile, wait=wait).report
     return Answer(report.as_json(), [report.sentence])
 
 

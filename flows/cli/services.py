@@ -4,7 +4,10 @@ import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from pkgutil import resolve_name
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
 
 from loupe.flows.cli.options import ProfileOption, chosen_profile, settings
 from loupe.flows.cli.output import Answer, Line, Table, note
@@ -12,11 +15,16 @@ from loupe.schemas.errors import ConfigurationError
 from loupe.services.components import Component
 
 if TYPE_CHECKING:
+    from loupe.models.profiles.settings import Settings
     from loupe.services.diagnosis import Finding
     from loupe.services.installation import ServiceReport
 
 
 def up(
+    pipelines: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[PIPELINE]...", help="Pipelines of your own to register as well."),
+    ] = None,
     *,
     without: list[Component] | None = None,
     prefect_port: int | None = None,
@@ -42,10 +50,21 @@ def up(
         "blobs_port": blobs_port,
     }
     own = settings(**{name: port for name, port in ports.items() if port is not None})
+    for name in _registered(own, pipelines or []):
+        note(f"deployment: {name}")
     components = [component for component in Component if component not in (without or [])]
     bring_up(own, components, Path.cwd(), note)
     reports = survey(own.home)
     return Answer(_as_json(own.home, reports), _welcome(own.home, reports))
+
+
+def _registered(own: "Settings", named: list[str]) -> list[str]:
+    """Register pipelines of the user, and return the names of their deployments."""
+    if not named:
+        return []
+    register = resolve_name("loupe.api.deployments.register_pipelines")  # the layer above
+    found: list[str] = register(own, named)
+    return found
 
 
 def down() -> Answer:

@@ -297,7 +297,8 @@ def describe_source(spec: SourceSpec) -> Source:
 
 def read_options(spec: SourceSpec) -> ReadOptions:
     """Return the options for reading the annotation file of a source."""
-    return ReadOptions(split=spec.split, is_split_stated="split" in spec.model_fields_set)
+    is_stated = "split" in spec.model_fields_set
+    return ReadOptions(split=spec.split, is_split_stated=is_stated, columns=spec.columns)
 
 
 @dataclass(frozen=True)

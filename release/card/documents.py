@@ -162,6 +162,7 @@ def _licence_values(manifest: Manifest) -> dict[str, Any]:
 def _tags(manifest: Manifest) -> list[str]:
     tags = ["image-text-retrieval"]
     tags += ["person-retrieval"] if is_of_persons(manifest) else []
+    tags += manifest.form.tags if manifest.form else ()
     tags += ["demonstration"] if manifest.demonstration else []
     return tags + (["unreviewed"] if manifest.unreviewed else [])
 

@@ -55,6 +55,8 @@ def has_identities(manifest: Manifest) -> bool:
 
 def is_of_persons(manifest: Manifest) -> bool:
     """Whether the images show people instead of scenes or things."""
+    if manifest.form is not None:  # a dataset of one's own says what it shows
+        return bool(manifest.of_persons)
     return has_identities(manifest) if manifest.of_persons is None else manifest.of_persons
 
 
@@ -308,6 +310,7 @@ def keywords(manifest: Manifest) -> list[str]:
     words = ["image-text retrieval"]
     words += ["text-based person retrieval"] if is_of_persons(manifest) else []
     words += ["contrastive images"] if manifest.statistics.contrasts else []
+    words += manifest.form.tags if manifest.form else ()
     words += ["demonstration"] if manifest.demonstration else []
     return words
 

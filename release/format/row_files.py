@@ -37,7 +37,9 @@ from loupe.release.format.rows import (
     RowFaults,
     RowForm,
     columns_of,
+    form_of,
     number_in,
+    own_names,
     published_row,
     translated,
 )
@@ -180,15 +182,43 @@ def _leaves(columns: Iterable[Column], above: str = "") -> Iterator[tuple[str, b
             yield path, one.repeating
 
 
-_LEAVES = dict(_leaves(COLUMNS))
-_WRITER = {
-    **WRITING,
-    # images are compressed already
-    "compression": {leaf: "NONE" if leaf == "image.bytes" else "ZSTD" for leaf in _LEAVES},
-    "compression_level": {leaf: 3 for leaf in _LEAVES if leaf != "image.bytes"},
-    "use_dictionary": [leaf for leaf, repeats in _LEAVES.items() if repeats],
-    "write_statistics": [leaf for leaf in _LEAVES if leaf != "image.bytes"],
-}
+@cache
+def _writer_of(form: RowForm) -> dict[str, Any]:
+    """The settings for writing rows of a form."""
+    leaves = dict(_leaves((*COLUMNS, *form.own)))
+    return {
+        **WRITING,
+        # images are compressed already
+        "compression": {leaf: "NONE" if leaf == "image.bytes" else "ZSTD" for leaf in leaves},
+        "compression_level": {leaf: 3 for leaf in leaves if leaf != "image.bytes"},
+        "use_dictionary": [leaf for leaf, repeats in leaves.items() if repeats],
+        "write_statistics": [leaf for leaf in leaves if leaf != "image.bytes"],
+    }
+
+
+_NAMES_OF_TYPES = {type_: name for name, type_ in TYPES.items()}
+
+
+def own_columns(schema: pa.Schema) -> tuple[Column, ...]:
+    """The columns of a file that are a dataset's own, by their types.
+
+    Raises:
+        ValueError: if one is no list of records of plain fields.
+    """
+    return tuple(_own_column(schema.field(name)) for name in own_names(schema.names))
+
+
+def _own_column(field: pa.Field) -> Column:
+    if not (pa.types.is_list(field.type) and pa.types.is_struct(field.type.value_type)):
+        raise ValueError(f"its column {field.name!r} must be a list of records")
+    parts = []
+    for part in field.type.value_type:
+        is_list = pa.types.is_list(part.type)
+        inner = part.type.value_type if is_list else part.type
+        if inner not in _NAMES_OF_TYPES:
+            raise ValueError(f"its column {field.name}.{part.name} has the type {part.type}")
+        parts.append(Column(part.name, _NAMES_OF_TYPES[inner], is_list=is_list))
+    return Column(field.name, is_list=True, parts=tuple(parts))
 
 
 class ParquetRows:
@@ -200,6 +230,7 @@ class ParquetRows:
     def __init__(self, folder: Path, form: RowForm = PLAIN) -> None:
         self._folder = folder
         self._schema = schema_of(form)
+        self._settings = _writer_of(form)
         self._shards: dict[Split, list[DigestingFile]] = {}
         self._writer: pq.ParquetWriter | None = None
         self._group: list[dict[str, Any]] = []
@@ -242,7 +273,9 @@ class ParquetRows:
             split = self._group[0]["split"]
             shards = self._shards.setdefault(split, [])
             shards.append(DigestingFile(self._unfinished(split, len(shards))))
-            self._writer = pq.ParquetWriter(pa.PythonFile(shards[-1], "w"), self._schema, **_WRITER)
+            self._writer = pq.ParquetWriter(
+                pa.PythonFile(shards[-1], "w"), self._schema, **self._settings
+            )
         table = pa.Table.from_pylist(self._group, self._schema)
         self._writer.write_table(table, row_group_size=len(self._group))
         self._shard_size += self._group_bytes
@@ -336,7 +369,7 @@ def _opened(path: Path) -> Iterator[pq.ParquetFile]:
     try:
         with opened_parquet(path, memory_map=False) as file:
             names = file.schema_arrow.names
-            wanted = schema_of(RowForm.of(names))
+            wanted = schema_of(RowForm.of(names, own_columns(file.schema_arrow)))
             if not file.schema_arrow.equals(wanted):
                 raise ValueError(f"its columns must be {wanted.names}; got {names}")
             yield file
@@ -458,7 +491,8 @@ class ListedRelease:
 
     def _sound_rows(self, shard: str) -> Iterator[dict[str, Any]]:
         faults = RowFaults(shard, frozenset(one.name for one in self.manifest.sources))
-        rows = read_parquet_rows(self.folder / shard, columns=BESIDE_IMAGES)
+        own = [column.name for column in form_of(self.manifest).own]
+        rows = read_parquet_rows(self.folder / shard, columns=[*BESIDE_IMAGES, *own])
         for place, row in enumerate(rows, 1):
             if fault := faults.first(number_in(row["file_path"]), row):
                 raise ValueError(f"its row {place} {fault}")

@@ -2,15 +2,16 @@
 
 import re
 import tomllib
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from importlib.resources import files
 from itertools import starmap
 from math import isfinite
+from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, get_args
 
-from loupe.schemas.base import Box, Split
-from loupe.schemas.release import Manifest
+from loupe.schemas.base import Box, Split, canonical_json
+from loupe.schemas.release import DatasetForm, Manifest
 from loupe.schemas.taxonomy import DifferenceType, RetrievalTask, Tier
 
 SPLITS: tuple[Split, ...] = ("train", "val", "test")
@@ -64,16 +65,24 @@ class RowForm(NamedTuple):
         tasks: task and tier, for benchmarks of tasks.
         contrasts: coarse captions, translations, and the difference from the anchor.
         terms: licence, creator and source page, if images have their own terms.
+        own: columns of the dataset's own records.
     """
 
     tasks: bool = False
     contrasts: bool = False
     terms: bool = False
+    own: tuple["Column", ...] = ()
 
     @classmethod
-    def of(cls, columns: Container[str]) -> "RowForm":
-        """The form of rows with these columns."""
-        return cls("task" in columns, "contrast" in columns, "licence" in columns)
+    def of(cls, columns: Container[str], own: tuple["Column", ...] = ()) -> "RowForm":
+        """The form of rows with these columns, and columns of their own."""
+        return cls("task" in columns, "contrast" in columns, "licence" in columns, own)
+
+    def fits(self, row: Mapping[str, Any]) -> bool:
+        """Whether a row has the columns of this form and no others."""
+        own = {one.name for one in self.own}
+        is_plain = RowForm.of(row, self.own) == self
+        return is_plain and own == {name for name in row if name not in _NAMES_OF_COLUMNS}
 
 
 PLAIN = RowForm()
@@ -103,20 +112,81 @@ def _column(name: str, values: Mapping[str, Any]) -> Column:
 _DECLARED = tomllib.loads(files("loupe.release.format").joinpath("columns.toml").read_text("utf-8"))
 COLUMNS: tuple[Column, ...] = tuple(_column(*one) for one in _DECLARED.items())
 """All possible columns of a release, in order."""
+_NAMES_OF_COLUMNS = frozenset(column.name for column in COLUMNS)
 BESIDE_IMAGES = [column.name for column in COLUMNS if column.name != "image"]
 """All columns but the image."""
 
 
 def columns_of(form: RowForm) -> tuple[Column, ...]:
     """The columns of rows of a form."""
-    return tuple(one for one in COLUMNS if one.form is None or getattr(form, one.form))
+    known = tuple(one for one in COLUMNS if one.form is None or getattr(form, one.form))
+    return (*known, *form.own)
+
+
+ENTITY = "entity_id"
+CAPTION = "caption"
+_OWN_PARTS = (
+    Column(ENTITY, "string", "The entity of the record."),
+    Column(
+        CAPTION, "int64", "The index of the caption that it is about, from 0; -1 for the image."
+    ),
+)
+
+
+def own_column(name: str, meaning: str, parts: Iterable[Column]) -> Column:
+    """A column of a dataset's own records: a list, as an image may have several."""
+    return Column(name, meaning=meaning, is_list=True, parts=(*parts, *_OWN_PARTS))
+
+
+def own_values(column: Column, fields: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a record as its column has them; values of other types are written as JSON."""
+    values: dict[str, Any] = {}
+    for part in column.parts:
+        if part in _OWN_PARTS:
+            continue
+        value = fields.get(part.name)
+        if part.is_list and value is not None:
+            values[part.name] = [_as_text(one, part) for one in value]
+        else:
+            values[part.name] = _as_text(value, part)
+    return values
+
+
+def _as_text(value: Any, part: Column) -> Any:
+    if value is None or part.type != "string" or isinstance(value, str):
+        return value
+    return canonical_json(value)
+
+
+def own_names(columns: Iterable[str]) -> list[str]:
+    """Those of the names of columns that are a dataset's own."""
+    return [name for name in columns if name not in _NAMES_OF_COLUMNS]
+
+
+def _own_records(row: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """The records in the own columns of a row."""
+    for name in own_names(row):
+        yield from row[name] or ()
 
 
 def form_of(manifest: Manifest) -> RowForm:
     """The form of a release, which determines the columns of its rows."""
     counted = manifest.statistics
     contrasts = counted.contrasts is not None
-    return RowForm(bool(counted.tasks), contrasts, bool(counted.licences) or contrasts)
+    own = own_columns_of(manifest.form) if manifest.form else ()
+    return RowForm(bool(counted.tasks), contrasts, bool(counted.licences) or contrasts, own)
+
+
+def own_columns_of(form: DatasetForm) -> tuple[Column, ...]:
+    """The own columns of a dataset, as rows have them."""
+    return tuple(
+        own_column(
+            one.name,
+            one.meaning or f"The records of the kind {one.name}.",
+            [Column(part.name, part.type, part.meaning, None, part.is_list) for part in one.parts],
+        )
+        for one in form.columns
+    )
 
 
 def translated(row: Mapping[str, Any]) -> dict[str, list[str | None]]:
@@ -129,10 +199,12 @@ def translated(row: Mapping[str, Any]) -> dict[str, list[str | None]]:
 
 
 def text_entity_ids(row: Mapping[str, Any]) -> tuple[str, ...]:
-    """The entities of all texts of a row: captions, coarse captions, translations."""
+    """The entities of a row's texts: captions, coarse captions, translations, own records."""
     names = ("caption_entity_ids", "coarse_caption_entity_ids")
     translations = (one["entity_id"] for one in row.get("translations") or ())
-    return (*(text for name in names for text in row.get(name) or ()), *translations)
+    records = (one[ENTITY] for one in _own_records(row))
+    texts = (text for name in names for text in row.get(name) or ())
+    return (*texts, *translations, *records)
 
 
 def entity_ids_in(row: Mapping[str, Any]) -> list[str]:
@@ -155,6 +227,7 @@ def published_row(row: Mapping[str, Any]) -> dict[str, Any]:
     fields = [*(_PUBLISHED_CROP if row["crop"] else _PUBLISHED_TASK if form.tasks else _PUBLISHED)]
     fields += _PUBLISHED_CONTRAST if form.contrasts else ()
     fields += _PUBLISHED_TERMS if form.terms else ()
+    fields += own_names(row)
     details = {field: row[field] for field in fields}
     if form.contrasts:
         contrast = row["contrast"]
@@ -286,7 +359,7 @@ class ReleaseRow(NamedTuple):
 
     `task` and `tier` are those of the image, for benchmarks of tasks. `coarse_captions`,
     `translations` and `contrast` are for contrastive benchmarks, in which `id` is the number of the
-    image.
+    image. `own` are the dataset's own records, by column.
     """
 
     number: int
@@ -309,6 +382,7 @@ class ReleaseRow(NamedTuple):
     translations: tuple[ReleasedTranslation, ...] = ()
     contrast: ReleasedContrast | None = None
     terms: ReleasedTerms = NO_TERMS
+    own: Mapping[str, Sequence[Mapping[str, Any]]] = MappingProxyType({})
 
     @classmethod
     def of(cls, row: Mapping[str, Any], terms: ReleasedTerms = NO_TERMS) -> "ReleaseRow":
@@ -336,6 +410,7 @@ class ReleaseRow(NamedTuple):
                 difference=DifferenceType(contrast["difference"])
             ),
             terms=terms,
+            own={name: row[name] for name in own_names(row)},
             **{name: row[name] for name in _SAME},
         )
 
@@ -356,12 +431,13 @@ class ReleaseRow(NamedTuple):
             }
         if form.terms:
             row |= zip(("licence", "creator", "source_url"), self.terms, strict=False)
+        row |= {column.name: list(self.own.get(column.name, ())) for column in form.own}
         return row
 
     def entity_ids(self) -> list[str]:
         """The entities of the row: image, tracklet if any, captions in order.
 
-        Captions are followed by coarse captions, then by translations.
+        Captions are followed by coarse captions, then by translations and own records.
         """
         tracklet = [self.crop.tracklet_entity_id] if self.crop else []
         return [
@@ -369,6 +445,7 @@ class ReleaseRow(NamedTuple):
             *tracklet,
             *(one.entity_id for one in (*self.captions, *self.coarse_captions)),
             *(one.entity_id for one in self.translations),
+            *(str(one[ENTITY]) for many in self.own.values() for one in many),
         ]
 
 
@@ -467,6 +544,9 @@ def _faults_of_texts(columns: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 def _faults_of_structs(columns: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     crop, contrast = columns["crop"], columns.get("contrast")
     translations = columns.get("translations") or ()
+    for one in _own_records(columns):
+        if not one or not one[ENTITY] or not -1 <= one[CAPTION] < len(columns["captions"]):
+            yield "row_malformed", "has a record of its own without an entity or a caption"
     if crop and None in (*crop.values(), *(crop["box_xyxy"] or ())):
         yield "row_malformed", "has a crop that is not complete"
     elif crop and not all(map(isfinite, (crop["time_seconds"], crop["score"], *crop["box_xyxy"]))):

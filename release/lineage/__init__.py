@@ -3,7 +3,7 @@
 import json
 import re
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from enum import StrEnum
 from importlib.resources import files
@@ -61,11 +61,16 @@ _SAID = re.compile(rf"(?:(?P<how>{_HOW})(?:: |$))?(?P<choice>[^:\n@]*)(?::.*)?",
 """The kind of decision, the choices on the page, and comments of the person."""
 
 
-def published_payload(kind: str, state: str, payload: str) -> tuple[str | None, tuple[str, ...]]:
+def published_payload(
+    kind: str, state: str, payload: str, own: Collection[str] = ()
+) -> tuple[str | None, tuple[str, ...]]:
     """The released payload of an entity, and the fields left out of it.
 
-    None if it is left out as a whole: withdrawn entities and unknown kinds.
+    None if it is left out as a whole: withdrawn entities and unknown kinds. Records of the `own`
+    kinds of a dataset are released as they are, like the rows that have them.
     """
+    if kind in own and state != _WITHDRAWN:
+        return payload, ()
     if state == _WITHDRAWN or (kind not in WHOLE and kind not in WITHHELD):
         return None, (WITHHELD_WHOLE,)
     fields = WITHHELD.get(kind, [])

@@ -8,7 +8,7 @@ activity.
 
 import sqlite3
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -81,11 +81,12 @@ def write_lineage(
     folder: Path,
     scratch_file: Path,
     counted_calls: Iterable[str],
+    own_kinds: Collection[str] = (),
 ) -> tuple[tuple[ReleasedFile, ...], LineageStatistics]:
     """Write the lineage of these entities, as `connection` sees it, into a release's `folder`.
 
-    `counted_calls` are the keys of the model calls that the manifest counts. `scratch_file` must be
-    new.
+    `counted_calls` are the keys of the model calls that the manifest counts, `own_kinds` those of
+    the dataset's own records. `scratch_file` must be new.
 
     Returns:
         The files, and the number of rows of each table.
@@ -94,7 +95,7 @@ def write_lineage(
         scratch.executescript(_TABLES)
         keys = ((key,) for key in counted_calls)
         scratch.executemany("INSERT INTO counted VALUES (?)", keys)
-        lineage = _Lineage(connection, scratch)
+        lineage = _Lineage(connection, scratch, own_kinds)
         lineage.collect(entity_ids)
         return lineage.write(folder)
 
@@ -105,7 +106,10 @@ class _Lineage:
     `scratch` refers to entities by their numbers in the store, which are never released.
     """
 
-    def __init__(self, connection: Connection, scratch: sqlite3.Connection) -> None:
+    def __init__(
+        self, connection: Connection, scratch: sqlite3.Connection, own_kinds: Collection[str]
+    ) -> None:
+        self._own_kinds = own_kinds
         self._connection = connection
         self._scratch = scratch
         self._activity_ids: dict[int, str] = {}
@@ -167,7 +171,7 @@ class _Lineage:
         found: list[_Row] = []
         for seq, id_, dataset, kind, now, stored, number, call in rows:
             state = decided.get(id_, now)  # parents of runs are not part of a release
-            payload, withheld = published_payload(kind, state, stored)
+            payload, withheld = published_payload(kind, state, stored, self._own_kinds)
             details = (dataset, kind, state, payload, " ".join(withheld))
             found.append((seq, id_, *details, self._activity_ids[number], call))
         return found

@@ -15,7 +15,7 @@ from loupe.release.format.files import ATTRIBUTION, CROISSANT, LEAKS, is_plain
 from loupe.release.format.findings import NOT_READABLE, Findings
 from loupe.release.format.manifest import MANIFEST
 from loupe.release.format.row_files import CCD_LINES, read_parquet_rows
-from loupe.release.format.rows import number_in, text_entity_ids
+from loupe.release.format.rows import form_of, number_in, text_entity_ids
 from loupe.release.format.scratch import Scratch
 from loupe.release.lineage import TABLES
 from loupe.release.withdrawn.files import (
@@ -174,7 +174,7 @@ def verify_withdrawals(
     details = prior_withdrawals(notices)
     if manifest.withdrawn != details:
         _find_other_counts(findings, f"{WITHDRAWALS} names {sum(one.rows for one in details):,}")
-    _find_withdrawn(folder, notices, shards, scratch, findings)
+    _find_withdrawn(folder, manifest, notices, shards, scratch, findings)
 
 
 def _find_other_counts(findings: Findings, instead: str) -> None:
@@ -215,6 +215,7 @@ def _mark(folder: Path, manifest: Manifest, scratch: Scratch, findings: Findings
 
 def _find_withdrawn(
     folder: Path,
+    manifest: Manifest,
     notices: Sequence[WithdrawalNotice],
     shards: Sequence[str],
     scratch: Scratch,
@@ -223,6 +224,7 @@ def _find_withdrawn(
     """Report rows of this release whose image or text was withdrawn from an earlier one."""
     gone = {row.entity_id: one for one in notices for row in one.rows if row.is_whole}
     texts = {text: one for one in notices for row in one.rows for text in row.texts}
+    own = [column.name for column in form_of(manifest).own]
     for file in scratch.listed():
         if file.entity_id in gone:
             _report(file.path, file.path, gone[file.entity_id], findings)
@@ -230,7 +232,7 @@ def _find_withdrawn(
         return
     for shard in shards:
         try:
-            for row in read_parquet_rows(folder / shard, _TEXT_COLUMNS):
+            for row in read_parquet_rows(folder / shard, [*_TEXT_COLUMNS, *own]):
                 for text in text_entity_ids(row):
                     if text in texts:
                         what = f"{row['file_path']} has the text {text}, which"

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-import loupe.release.report
 from loupe import annotate, flows
 from loupe.db.entities import find
 from loupe.db.store import Store
 from loupe.flows.recos.validation_loop import ValidationReport, render_report
+from loupe.release import report
 from loupe.schemas.recos import DiscriminabilitySettings
 from loupe.schemas.tracking import FilterSettings
 from tests.chromium import all_pictures_show
@@ -44,7 +44,7 @@ class Visit:
 
 
 def test_every_page_template_starts_with_its_policy() -> None:
-    packages = (Path(one.__file__ or "").parent for one in (annotate, flows, loupe.release.report))
+    packages = (Path(one.__file__ or "").parent for one in (annotate, flows, report))
     templates = [path for one in packages for path in (one / "templates").glob("*.j2")]
     pages = [one for path in templates if "<!doctype" in (one := path.read_text(encoding="utf-8"))]
     assert len(pages) == 6

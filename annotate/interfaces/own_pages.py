@@ -1,0 +1,166 @@
+"""The pages of pipelines that declare theirs: a text, a choice, two images, or one image.
+
+They show any record: what it states, beside the image that it is about. What may be changed is a
+field of the record, which the queue names.
+"""
+# ruff: noqa: ARG002 - methods of all pages take the same
+
+import json
+from collections.abc import Mapping, Sequence
+from functools import cache
+from html import escape
+from types import new_class
+from typing import Any, ClassVar
+from xml.sax.saxutils import quoteattr
+
+from pydantic import ConfigDict
+
+from loupe.annotate.answers import Parsed, ReviewAnswer, UnclearAnswer
+from loupe.annotate.interfaces.page import (
+    Images,
+    Interface,
+    Regions,
+    Summary,
+    first_text,
+    one_line,
+    only_choice,
+    resource,
+    verdict_answer,
+)
+from loupe.annotate.queues import Queue, latest_flags
+from loupe.db.entities import StoredEntity, fetch
+from loupe.db.store import Store
+from loupe.schemas.base import EntityRecord
+from loupe.schemas.records import Image
+
+TEXT, CHOICE, COMPARE, IMAGE = "own-text", "own-choice", "own-compare", "own-image"
+NAMES = (TEXT, CHOICE, COMPARE, IMAGE)
+_CHANGED = "changed"
+"""The control of the field that may be changed."""
+_PAIR = ("first", "second")
+"""The fields of a record that compares two images: their ids."""
+_HIDDEN = ("source", "sha256", "source_sha256", "media_type", "position", "split")
+_EDIT = '<Choice value="Change" alias="edit" hotkey="2"/>'
+_PICTURE = (
+    '<Image name="{0}" value="${0}" zoom="true" zoomControl="true" rotateControl="false" '
+    'width="100%" maxHeight="min(640px, 78vh)"/>'
+)
+
+
+class AnyRecord(EntityRecord):
+    """A record whose class is not known here."""
+
+    model_config = ConfigDict(extra="allow")
+
+
+@cache
+def record_of(kind: str) -> type[AnyRecord]:
+    """Return the class of records of a kind whose own class is not known here."""
+    return new_class("OwnRecord", (AnyRecord,), {"kind": kind})
+
+
+class OwnPage(Interface):
+    """The page of a queue that a pipeline declares."""
+
+    name = TEXT
+    record: ClassVar = AnyRecord
+
+    def __init__(self, queue: Queue) -> None:
+        self.page = queue.interface
+        self.kind = queue.kind
+        self.field = queue.field or "text"
+        self.choices = queue.choices
+
+    @property
+    def _file_name(self) -> str:
+        return "own"
+
+    def page_xml(self) -> str:
+        """Return the page with the images and controls that it needs."""
+        pictures = _PAIR if self.page == COMPARE else ("image",)
+        controls = ""
+        if self.page == TEXT:
+            controls = (
+                f'<View className="loupe-write"><TextArea name="{_CHANGED}" toName="item" '
+                f'value="${_CHANGED}" rows="3" editable="true" maxSubmissions="1" '
+                f'showSubmitButton="false"/></View>'
+            )
+        elif self.page == CHOICE:
+            options = "".join(f"<Choice value={quoteattr(one)}/>" for one in self.choices)
+            controls = (
+                f'<Header value={quoteattr(self.field)} size="5"/><Choices name="{_CHANGED}" '
+                f'toName="item" choice="single-radio" showInline="true">{options}</Choices>'
+            )
+        return (
+            resource("own.xml")
+            .replace("IMAGES", "".join(map(_PICTURE.format, pictures)))
+            .replace("CONTROLS", controls)
+            .replace("EDIT", _EDIT if controls else "")
+        )
+
+    def related(
+        self, store: Store, entities: Sequence[StoredEntity]
+    ) -> Mapping[str, dict[str, Any]]:
+        """Return the images of each record, and what speaks against it."""
+        wanted: dict[str, dict[str, str]] = {}
+        for one in entities:
+            fields = json.loads(one.payload)
+            if self.page == COMPARE:
+                wanted[one.id] = {name: str(fields.get(name)) for name in _PAIR}
+            else:
+                is_image = one.kind == Image.kind
+                wanted[one.id] = {"image": one.id if is_image else str(one.group)}
+        images = fetch(store, {id_ for many in wanted.values() for id_ in many.values()})
+        flags = latest_flags(store, [one.id for one in entities])
+        return {
+            id_: {
+                "images": {name: images[id_] for name, id_ in many.items() if id_ in images},
+                "flags": flags.get(id_, ()),
+            }
+            for id_, many in wanted.items()
+        }
+
+    def data(self, entity: StoredEntity, images: Images, related: Any) -> dict[str, Any]:
+        """Return what the record states, its images, and the field that may be changed."""
+        fields = json.loads(entity.payload)
+        shown = {name: one for name, one in fields.items() if name not in _HIDDEN and one}
+        rows = [_row(name, value) for name, value in shown.items() if name not in _PAIR]
+        rows += [_row("warning", one) for one in related["flags"]]
+        return {
+            **{name: images.address(one) for name, one in related["images"].items()},
+            "heading": self.kind.replace("_", " "),
+            "item_html": f"<table>{''.join(rows)}</table>",
+            _CHANGED: str(fields.get(self.field) or ""),
+        }
+
+    def kept(self, verdict: str, result: Regions, record: AnyRecord) -> Parsed:
+        """Parse an acceptance, or a change of the field; what was not changed is accepted."""
+        before = one_line(str(getattr(record, self.field, "") or ""))
+        after = before
+        if self.page == TEXT:
+            after = first_text(result, _CHANGED)
+        elif self.page == CHOICE:
+            after = only_choice(result, _CHANGED) or before
+        if self.page == TEXT and not after and before:
+            return UnclearAnswer(problem="the text is empty")
+        if after == before:
+            return verdict_answer("accept")
+        return verdict_answer("edit", texts={_CHANGED: after})
+
+    def edited(
+        self, record: AnyRecord, answer: ReviewAnswer, author: str
+    ) -> tuple[EntityRecord, ...]:
+        """Return the record with the changed field, and its reviewer if it names authors."""
+        values = record.model_dump() | {self.field: answer.texts[_CHANGED]}
+        if "author" in values:
+            values["author"] = author
+        return (record_of(self.kind).model_validate(values),)
+
+    def details(self, answer: ReviewAnswer, record: AnyRecord) -> Summary:
+        """Return the changed field."""
+        return [(self.field, answer.texts.get(_CHANGED, ""))]
+
+
+def _row(name: str, value: Any) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return f"<tr><td><b>{escape(name)}</b></td><td>{escape(text)}</td></tr>"

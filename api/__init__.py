@@ -1,0 +1,1 @@
+"""The public API: what `import loupe` offers to scripts, notebooks, plugins and examples."""

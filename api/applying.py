@@ -1,0 +1,352 @@
+"""Applies the function of a step to stored entities: values in, entities and rejections out."""
+
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import PurePosixPath
+from typing import Any, NamedTuple, Protocol
+
+from loupe.api.parts import images_of, is_original
+from loupe.api.references import Reference
+from loupe.api.signatures import Signature
+from loupe.api.values import Caption, Crop, Image, Rejection, UnansweredError
+from loupe.db.entities import (
+    AgentRef,
+    NewDecision,
+    NewEntity,
+    StoredEntity,
+    WorkResult,
+    fetch_children,
+    new_entity,
+)
+from loupe.db.store import Store
+from loupe.flows.engine.programs import BlobProgram
+from loupe.flows.engine.report import Deferred, StageResult
+from loupe.schemas import records
+from loupe.schemas.base import EntityRecord
+from loupe.schemas.chat import NamedModel
+from loupe.schemas.errors import LoupeError
+from loupe.schemas.provenance import Role
+
+RAISED, WRONG_RETURN = "raised", "wrong_return"
+FAULTS = (RAISED, WRONG_RETURN)
+"""The reasons of rejections for which the step is to blame, not the record."""
+_WORLD = (ConnectionError, TimeoutError)
+_TRIES = 3
+_SHOWN_CHARACTERS = 300
+
+
+class Applicable(Protocol):
+    """What is applied: a step, as far as its function needs it."""
+
+    name: str
+    signature: Signature
+
+    @property
+    def batch(self) -> int | None:
+        """The number of values that the function takes at once; None for one at a time."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the function."""
+
+
+class Item(NamedTuple):
+    """An input with the image that it is about, and the texts of the source about that."""
+
+    entity: StoredEntity
+    image: StoredEntity | None
+    texts: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Applied(BlobProgram):
+    """The work of a step on the entities of a dataset.
+
+    Attributes:
+        step: the step, or where other processes find it.
+        name: the name of the step.
+        dataset: the dataset.
+        settings: the entity of the settings that results are made with.
+        author: the author of captions that the step writes.
+        agent: the agent of its decisions.
+        specs: the models that its function asks for, by parameter; chat models are in `models`.
+        build: builds the other models.
+        parameters: the values of its other parameters.
+        skips_originals: whether captions of sources are not its inputs.
+    """
+
+    seconds = 0.02
+
+    step: Applicable | Reference
+    name: str
+    dataset: str
+    settings: str
+    author: str
+    agent: AgentRef
+    specs: Mapping[str, NamedModel]
+    build: Callable[[type, NamedModel], Any]
+    parameters: Mapping[str, Any]
+    skips_originals: bool
+    cpus: float = 1.0  # type: ignore[misc]
+    gpus: float = 0.0  # type: ignore[misc]
+    chats: Mapping[str, Any] = field(default_factory=dict, compare=False)
+
+    @property
+    def stage(self) -> str:  # type: ignore[override]
+        """The name of the step in rejections."""
+        return self.name
+
+    def opened(self, chats: Mapping[str, Any]) -> "Applied":
+        """Return it with chat models, and with the other models loaded."""
+        applied = replace(self, chats=chats)
+        applied.open()
+        return applied
+
+    @property
+    def function(self) -> Applicable:
+        """The step."""
+        if isinstance(self.step, Reference):
+            return self.step.resolve()  # type: ignore[no-any-return]
+        return self.step
+
+    def open(self) -> None:
+        """Load the models."""
+        models = {
+            name: self.build(self.function.signature.models[name], spec)
+            for name, spec in self.specs.items()
+            if name not in self.chats
+        }
+        self.__dict__["_models"] = {**models, **self.chats}
+
+    def prepare(self, inputs: Sequence[StoredEntity], reader: Store) -> list[Item]:  # type: ignore[override]
+        """Return the inputs with their images and the texts of the source about these."""
+        images = images_of(reader, inputs)
+        texts = fetch_children(reader, [one.id for one in images.values()], Role.DESCRIBES)
+        items = []
+        for one in inputs:
+            image = images.get(one.id)
+            about = texts[image.id] if image else []
+            originals = [text for text in about if is_original(text)]
+            captions = [text.record(records.Caption) for text in originals]
+            captions.sort(key=lambda caption: caption.position)
+            items.append(Item(one, image, tuple(caption.text for caption in captions)))
+        return items
+
+    def work(self, items: Sequence[Item]) -> list[WorkResult]:  # type: ignore[override]
+        """Return the result of each input, in order."""
+        return list(self.results(items))  # type: ignore[arg-type]
+
+    def results(self, items: Sequence[Item]) -> list[StageResult]:
+        """Return the result of each input, in order; one that the world fails is left for later."""
+        found: dict[int, StageResult] = {}
+        asked = []
+        for item in items:
+            if self.skips_originals and is_original(item.entity):
+                found[item.entity.seq] = WorkResult(item.entity.seq)
+            else:
+                asked.append(item)
+        size = self.function.batch or 1
+        for start in range(0, len(asked), size):
+            batch = asked[start : start + size]
+            values = [self._value(item) for item in batch]
+            outcomes = self._called(values if self.function.batch else values[0], len(batch))
+            for item, value, outcome in zip(batch, values, outcomes, strict=True):
+                found[item.entity.seq] = self._result(item, value, outcome)
+        return [found[item.entity.seq] for item in items]
+
+    def gathered(self, number: int, members: Sequence[StoredEntity], reader: Store) -> StageResult:
+        """Return the result of a group, under its number."""
+        items = self.prepare(members, reader)
+        (outcome,) = self._called([self._value(item) for item in items], 1)
+        if isinstance(outcome, _Unanswered):
+            return Deferred(number, outcome.reason, outcome.detail)
+        if isinstance(outcome, records.Rejection):
+            return WorkResult(number, rejection=outcome)
+        parents = [(Role.DERIVED_FROM, one.id) for one in members]
+        made = self._made(items[0], outcome, parents)
+        if isinstance(made, records.Rejection):
+            return WorkResult(number, rejection=made)
+        return WorkResult(number, entities=made)
+
+    def _value(self, item: Item) -> Any:
+        """Return an input as its function takes it."""
+        image = item.image and Image.of(item.image, self.blobs_url, item.texts)
+        takes = self.function.signature.takes
+        if takes is Image:
+            return image
+        if takes is Caption:
+            return Caption.of(item.entity, image)
+        return item.entity.record(takes)
+
+    def _called(self, value: Any, count: int) -> list[Any]:
+        """Return what the function returns for a value, or for each of a batch of values.
+
+        What it raises becomes a rejection, and faults of the world are tried again.
+        """
+        function = self.function
+        for attempt in range(_TRIES):
+            try:
+                outcome = function(value, **self.__dict__["_models"], **self.parameters)
+                break
+            except LoupeError:
+                raise
+            except UnansweredError as error:
+                if error.is_temporary:
+                    return [_Unanswered(error.reason, str(error))] * count
+                return [self._rejection(error.reason, str(error))] * count
+            except _WORLD as error:
+                if attempt == _TRIES - 1:
+                    return [_Unanswered("unreachable", _said(error))] * count
+            except Exception as error:  # noqa: BLE001 - the function is the user's
+                return [self._rejection(RAISED, _said(error))] * count
+        if not function.batch:
+            return [outcome]
+        if not isinstance(outcome, list) or len(outcome) != count:
+            shown = f"{len(outcome)} values" if isinstance(outcome, list) else _type_of(outcome)
+            detail = f"It returned {shown} for a batch of {count}; wanted a list of {count}."
+            return [self._rejection(WRONG_RETURN, detail)] * count
+        return outcome
+
+    def _rejection(self, reason: str, detail: str) -> records.Rejection:
+        return records.Rejection(stage=self.name, reason=reason, detail=detail)
+
+    def _result(self, item: Item, value: Any, outcome: Any) -> StageResult:
+        seq = item.entity.seq
+        if isinstance(outcome, _Unanswered):
+            return Deferred(seq, outcome.reason, outcome.detail)
+        if self.function.signature.is_filter:
+            outcome = self._judged(value, outcome)
+        if outcome is True:
+            return WorkResult(seq)
+        made = self._made(item, outcome, self._parents(item))
+        if isinstance(made, records.Rejection):
+            return WorkResult(seq, decisions=self._refusal(item, made), rejection=made)
+        replaced = any(one.kind == records.Image.kind for one in made)
+        reason = f"replaced by what {self.name} made of it"
+        decisions = (NewDecision(item.entity.id, "reject", self.agent, reason),)
+        return WorkResult(seq, entities=made, decisions=decisions if replaced else ())
+
+    def _judged(self, value: Any, outcome: Any) -> Any:
+        """Return what a filter says of a value: True, or why it is refused."""
+        if outcome is True or (outcome is not False and outcome == value):
+            return True
+        if outcome is False or outcome is None:
+            return self._rejection("filtered", f"The step {self.name} does not keep it.")
+        return outcome
+
+    def _refusal(self, item: Item, rejection: records.Rejection) -> tuple[NewDecision, ...]:
+        """Return the decision by which a refused input leaves the dataset, if the step decides."""
+        signature = self.function.signature
+        if not (signature.is_filter or Crop in signature.gives):
+            return ()
+        return (NewDecision(item.entity.id, "reject", self.agent, rejection.reason),)
+
+    def _parents(self, item: Item) -> list[tuple[Role, str]]:
+        return [(Role.DERIVED_FROM, item.entity.id)]
+
+    def _made(
+        self, item: Item, outcome: Any, parents: Sequence[tuple[Role, str]]
+    ) -> tuple[NewEntity, ...] | records.Rejection:
+        """Return what a function returned as entities, or why it cannot be used."""
+        if isinstance(outcome, Rejection):
+            return outcome.by(self.name)
+        if isinstance(outcome, records.Rejection):
+            return outcome
+        signature = self.function.signature
+        values = outcome if signature.gives_list and isinstance(outcome, list) else [outcome]
+        refused = [one for one in values if isinstance(one, Rejection)]
+        kept = [one for one in values if not isinstance(one, Rejection) and one is not None]
+        if wrong := next((one for one in kept if type(one) not in signature.gives), None):
+            wanted = " or ".join(one.__name__ for one in signature.gives) or "bool"
+            detail = f"It returned {_type_of(wrong)}; its types say {wanted}."
+            return self._rejection(WRONG_RETURN, detail)
+        if not kept:
+            if refused:
+                return refused[0].by(self.name)
+            return self._rejection("nothing_made", f"The step {self.name} made nothing of it.")
+        return tuple(self._entity(item, value, place, parents) for place, value in enumerate(kept))
+
+    def _entity(
+        self, item: Item, value: Any, place: int, parents: Sequence[tuple[Role, str]]
+    ) -> NewEntity:
+        links = [*parents, (Role.WRITTEN_WITH, self.settings)]
+        if isinstance(value, Caption):
+            return self._caption(item, value, place, links)
+        if isinstance(value, Crop):
+            return self._crop(item, value, place, links)
+        record: EntityRecord = value
+        group = item.image.id if item.image else item.entity.group
+        return new_entity(record, self.dataset, parents=links, split=item.entity.split, group=group)
+
+    def _caption(
+        self, item: Item, value: Caption, place: int, links: list[tuple[Role, str]]
+    ) -> NewEntity:
+        image = item.image
+        if image is None:
+            raise LoupeError(f"step {self.name!r}: {item.entity.id} belongs to no image")
+        links = [one for one in links if one != (Role.DERIVED_FROM, image.id)]
+        record = records.Caption(
+            source=image.record(records.Image).source,
+            text=" ".join(value.text.split()),
+            position=value.position or place,
+            author=self.author,
+            language=value.language,
+        )
+        return new_entity(
+            record,
+            self.dataset,
+            parents=[(Role.DESCRIBES, image.id), *links],
+            split=image.split,
+            group=image.id,
+        )
+
+    def _crop(
+        self, item: Item, value: Crop, place: int, links: list[tuple[Role, str]]
+    ) -> NewEntity:
+        if item.image is None:
+            raise LoupeError(f"step {self.name!r}: {item.entity.id} belongs to no image")
+        record = item.image.record(records.Image)
+        sha256 = self.blobs.put(value.data, value.media_type)
+        stem = PurePosixPath(record.file_path).with_suffix("")
+        path = f"{stem}-{value.name or place}.png"
+        identity = value.identity or f"{record.identity}-{value.name or place}"
+        made = records.Image(
+            source=record.source,
+            identity=identity,
+            split=record.split,
+            file_path=path,
+            sha256=sha256,
+            source_sha256=sha256,
+            media_type=value.media_type,
+            width_px=value.width_px,
+            height_px=value.height_px,
+            attribution=record.attribution,
+        )
+        return new_entity(
+            made,
+            self.dataset,
+            parents=links,
+            split=record.split,
+            group=f"{record.source}/{identity}",
+        )
+
+
+class _Unanswered(NamedTuple):
+    """Why an input has no result yet."""
+
+    reason: str
+    detail: str
+
+
+def _said(error: Exception) -> str:
+    """Return what was raised, and the last place of the user's code that it came through."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [one for one in frames if "/loupe/" not in one.filename and one.filename != __file__]
+    last = (own or frames)[-1]
+    text = " ".join(str(error).split())[:_SHOWN_CHARACTERS]
+    place = f"{PurePosixPath(last.filename).name}, line {last.lineno}"
+    return f"{type(error).__name__}: {text} ({place})"
+
+
+def _type_of(value: Any) -> str:
+    return f"{type(value).__name__} ({value!r:.60})"

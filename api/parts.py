@@ -1,0 +1,283 @@
+"""The parts of a pipeline, and the run that they share."""
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from pydantic import Field
+
+from loupe.db.decisions import decide, last_agents, set_active
+from loupe.db.entities import (
+    LIVE,
+    AgentRef,
+    NewDecision,
+    NewEntity,
+    StoredEntity,
+    fetch,
+    find,
+    pages,
+    parents_of,
+)
+from loupe.db.work import Pending, register_plan, rejected_inputs
+from loupe.flows.engine.context import PipelineRun
+from loupe.flows.engine.report import StageReport
+from loupe.flows.engine.runner import Stage, store_settings
+from loupe.flows.engine.software import software
+from loupe.schemas.base import canonical_json, digest_of
+from loupe.schemas.build import Build, SourceSpec
+from loupe.schemas.chat import NamedModel
+from loupe.schemas.profile import Profile
+from loupe.schemas.provenance import Role
+from loupe.schemas.records import Caption, Image
+from loupe.schemas.video import StageSettings
+
+if TYPE_CHECKING:
+    from loupe.annotate.queues import Step as QueueStep
+
+_PAGE = 500
+_ABOVE = (Role.DESCRIBES, Role.DERIVED_FROM, Role.EDITED_FROM)
+"""The roles of links from what a step made to its inputs."""
+_AGENT = "step:"
+_SHOWN_DIGITS = 12
+
+
+class OwnBuild(Build):
+    """The build of a pipeline that is written with the public API.
+
+    `policies` are those of its gates, by name; with a `limit`, only so many records of each source
+    are read. `test_share` of the identities are for testing; None keeps the splits of the sources.
+    """
+
+    version: str
+    policies: dict[str, str] = Field(default_factory=dict)
+    limit: int | None = None
+    test_share: float | None = None
+    sources: tuple[SourceSpec, ...] = Field(min_length=1)
+
+    @property
+    def gates(self) -> dict[str, str]:
+        """The policy of each gate, by its name."""
+        return dict(self.policies)
+
+
+@dataclass
+class OwnRun(PipelineRun[OwnBuild]):
+    """One run of such a pipeline.
+
+    Attributes:
+        parts: the parts of the pipeline, in order.
+        current: the settings with which the results that count were made.
+        models: the chat models in use.
+        is_fresh: whether nothing changed since activity was last computed.
+        groups: the members of each group that a gathering step took, by the kind that it makes.
+    """
+
+    parts: Sequence["Part"] = field(kw_only=True)
+    current: set[str] = field(init=False, default_factory=set)
+    models: dict[str, Any] = field(init=False, default_factory=dict)
+    is_fresh: bool = field(init=False, default=False)
+    groups: dict[str, set[frozenset[str]]] = field(init=False, default_factory=dict)
+
+    def settings(self, part: "Part") -> NewEntity:
+        """Return the settings of a part, stored; say if its code changed and its version did not.
+
+        Settings with the same version and parameters count, whatever code they name: the code is
+        part of provenance, and the version says whether results differ.
+        """
+        values = part.values(self.profile)
+        stored = store_settings(self.context, self.dataset, part.name, part.version, values)
+        others = [one for one in self._same_settings(part, values) if one.id != stored.id]
+        self.current.update([stored.id, *(one.id for one in others)])
+        before = [one.record(StageSettings).values.get("code") for one in others]
+        code = values.get("code")
+        if before and code not in before:
+            self.say(
+                f"warning: the code of step {part.name!r} changed (digest "
+                f"{str(before[-1])[:_SHOWN_DIGITS]} before, {str(code)[:_SHOWN_DIGITS]} now), but "
+                f"its version is still {part.version!r}: earlier results stay; raise the version "
+                f"to compute them again"
+            )
+        return stored
+
+    def count_current(self, part: "Part") -> None:
+        """Let what was made under the present version of a part count."""
+        values = part.values(self.profile)
+        self.current.update(one.id for one in self._same_settings(part, values))
+
+    def _same_settings(self, part: "Part", values: Mapping[str, Any]) -> list[StoredEntity]:
+        wanted = canonical_json(without_code(values))
+        found = []
+        for one in self.stage_settings(part.name):
+            record = one.record(StageSettings)
+            is_same = canonical_json(without_code(record.values)) == wanted
+            if is_same and record.version == part.version:
+                found.append(one)
+        return found
+
+    def plan_of(self, part: "Part") -> dict[str, Any]:
+        """Return the configuration of a part's plan: everything that determines its results."""
+        return {"dataset": self.dataset, **without_code(part.values(self.profile))}
+
+    def agent_of(self, part: "Part") -> AgentRef:
+        """Return the agent of a part's decisions; its revision is that of its results."""
+        return step_agent(self.dataset, part, self.profile)
+
+    def done(self, *reports: StageReport) -> None:
+        """Add reports of stages, and note whether they changed anything."""
+        self.add(*reports)
+        if any(report.finished for report in reports):
+            self.is_fresh = False
+
+    def kinds(self) -> list[str]:
+        """Return the kinds that the pipeline makes, images and captions first."""
+        own = [kind for part in self.parts for kind in part.makes]
+        return list(dict.fromkeys((Image.kind, Caption.kind, *own)))
+
+    def writers_before(self, part: "Part", kind: str) -> bool:
+        """Tell whether a part before this one makes this kind, so that originals do not count."""
+        before = self.parts[: list(self.parts).index(part)]
+        return any(kind in one.makes for one in before)
+
+    def refresh(self) -> None:
+        """Leave out what stale steps made, and what was made of inputs that no longer count."""
+        if self.is_fresh:
+            return
+        for kind in self.kinds():
+            states = (*LIVE, "superseded", "inactive")
+            for page in pages(find(self.store, self.dataset, kind, states=states), _PAGE):
+                self._refresh(page)
+        self.is_fresh = True
+
+    def _refresh(self, page: list[StoredEntity]) -> None:
+        ids = [one.id for one in page]
+        settings = parents_of(self.store, ids, Role.WRITTEN_WITH)
+        above: dict[str, list[str]] = {id_: [] for id_ in ids}
+        for role in _ABOVE:
+            for id_, linked in parents_of(self.store, ids, role).items():
+                above[id_] += linked
+        parents = fetch(self.store, {parent for many in above.values() for parent in many})
+        refused = [one.id for one in parents.values() if one.state == "rejected"]
+        agents = last_agents(self.store, refused)
+        replaced = {id_ for id_, agent in agents.items() if agent.name.startswith(_AGENT)}
+        active: dict[str, bool] = {}
+        changed: dict[bool, list[str]] = {True: [], False: []}
+        for one in page:
+            is_current = all(id_ in self.current for id_ in settings.get(one.id, ()))
+            if one.kind in self.groups:
+                is_current = is_current and frozenset(above[one.id]) in self.groups[one.kind]
+            is_active = is_current and all(
+                _counts(one, parents[id_], active.get(id_), id_ in replaced)
+                for id_ in above[one.id]
+            )
+            active[one.id] = is_active
+            if is_active is (one.state == "inactive"):
+                changed[is_active].append(one.id)
+        for value, those in changed.items():
+            if those:
+                set_active(self.store, those, software(), active=value)
+
+
+def _counts(
+    child: StoredEntity, parent: StoredEntity, is_active: bool | None, is_replaced: bool
+) -> bool:
+    """Tell whether what was made of `parent` still counts."""
+    if is_active is False or parent.state in ("inactive", "withdrawn"):
+        return is_active is True and parent.state == "inactive"
+    if parent.state == "rejected":  # by the step that replaced it with its crops
+        return is_replaced and child.kind == parent.kind == Image.kind
+    is_edit = child.kind == parent.kind and parent.state == "superseded"
+    return parent.state in LIVE or is_edit
+
+
+def without_code(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of settings that determine results: all but the digest of the code."""
+    return {name: value for name, value in values.items() if name != "code"}
+
+
+def step_agent(dataset: str, part: "Part", profile: Profile) -> AgentRef:
+    """Return the agent of the decisions of a part under a profile."""
+    values = canonical_json(without_code(part.values(profile)))
+    revision = digest_of(part.version, values)[:_SHOWN_DIGITS]
+    return AgentRef("software", f"{_AGENT}{dataset}/{part.name}", revision)
+
+
+def reopen_stale(run: OwnRun) -> None:
+    """Reopen what a step refused that has another version now, or is no longer part of this."""
+    current = {run.agent_of(part) for part in run.parts if part.decides}
+    for kind in run.kinds():
+        for page in pages(find(run.store, run.dataset, kind, states=("rejected",)), _PAGE):
+            agents = last_agents(run.store, [one.id for one in page])
+            stale = [
+                id_
+                for id_, agent in agents.items()
+                if agent.name.startswith(_AGENT) and agent not in current
+            ]
+            reason = "the step that refused it has changed, or is gone"
+            decide(run.store, [NewDecision(id_, "reopen", software(), reason) for id_ in stale])
+
+
+def refuse_again(run: OwnRun, part: "Part", stage: Stage, kind: str) -> None:
+    """Refuse again what the present version of a step refused before another version was tried."""
+    plan_id = register_plan(run.store, stage.name, stage.version, stage.configuration)
+    found = rejected_inputs(run.store, plan_id, run.dataset, kind, LIVE)
+    agent = run.agent_of(part)
+    decide(run.store, [NewDecision(id_, "reject", agent, reason) for id_, reason in found])
+    if found:
+        run.is_fresh = False
+
+
+class Part(ABC):
+    """A part of a pipeline: a step, a gate or the release.
+
+    Attributes:
+        name: its name in reports, rejections and provenance.
+        version: raise it when results change.
+        makes: the kinds that it makes.
+        decides: whether it refuses its inputs, which then leave the dataset.
+    """
+
+    name: str
+    version: str = "1"
+    makes: tuple[str, ...] = ()
+    decides: bool = False
+
+    @abstractmethod
+    def run(self, run: OwnRun) -> None:
+        """Run it as far as items are decided."""
+
+    def values(self, profile: Profile) -> dict[str, Any]:  # noqa: ARG002
+        """Return its parameters and models, and the digest of its code as `code`."""
+        return {}
+
+    def specs(self, profile: Profile) -> Iterable[NamedModel]:  # noqa: ARG002
+        """Return the models of the profile that it needs."""
+        return ()
+
+    def queue(self) -> "QueueStep | None":
+        """Return the review queue of a gate."""
+        return None
+
+    def described(self) -> str:
+        """Return the part in a line, for people."""
+        return self.name
+
+
+def pending(run: OwnRun, kind: str) -> Pending:
+    """Return the entities of a kind that a step takes."""
+    return Pending(run.dataset, kind, LIVE)
+
+
+def is_original(entity: StoredEntity) -> bool:
+    """Tell whether a caption is one of a source, which nobody wrote here."""
+    return entity.kind == Caption.kind and not json.loads(entity.payload).get("author")
+
+
+def images_of(run_store: Any, entities: Collection[StoredEntity]) -> dict[str, StoredEntity]:
+    """Return the image that each entity is about, by the id of the entity."""
+    wanted = {str(one.group) for one in entities if one.kind != Image.kind}
+    images = fetch(run_store, wanted)
+    found = {one.id: images.get(str(one.group)) for one in entities if one.kind != Image.kind}
+    own = {one.id: one for one in entities if one.kind == Image.kind}
+    return own | {id_: image for id_, image in found.items() if image is not None}

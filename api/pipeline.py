@@ -1,0 +1,539 @@
+"""Pipelines: sources, steps, gates and a release, written as one value and run anywhere."""
+
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
+
+from loupe.annotate.queues import Step as QueueStep
+from loupe.annotate.queues import declare_queues, parse_policy
+from loupe.api.llm import ModelStep
+from loupe.api.parts import OwnBuild, OwnRun, Part, reopen_stale
+from loupe.api.records import Record, column_of
+from loupe.api.selecting import Select
+from loupe.api.signatures import kind_of
+from loupe.api.step import Step
+from loupe.api.values import Caption
+from loupe.flows.engine.context import BuildReport, PipelineStep, RunContext, open_context
+from loupe.flows.engine.pipeline import Gate as EngineGate
+from loupe.flows.engine.pipeline import PipelineSpec, check_build, run_build
+from loupe.flows.engine.pipeline import Release as EngineRelease
+from loupe.flows.engine.pipeline import Step as EngineStep
+from loupe.flows.engine.report import Progress, console_progress
+from loupe.flows.engine.runner import get_or_create_entity
+from loupe.flows.engine.stopping import Budget
+from loupe.flows.withdrawal.execution import resume_reopened
+from loupe.models.profiles.loader import load_profile
+from loupe.models.profiles.settings import Settings, load_settings
+from loupe.schemas import records
+from loupe.schemas.base import DATASET_PATTERN, VERSION_PATTERN
+from loupe.schemas.build import SourceSpec
+from loupe.schemas.chat import NamedModel
+from loupe.schemas.errors import UsageError
+from loupe.schemas.plugins import plugins
+from loupe.schemas.profile import Profile
+from loupe.schemas.provenance import Role
+from loupe.schemas.release import DatasetForm, ReleasedColumn
+from loupe.schemas.validation import nearest_hint, validated
+from loupe.services.diagnosis import Finding
+
+if TYPE_CHECKING:
+    from loupe.api.previewing import Preview
+    from loupe.api.reading import OpenedRelease
+
+_TEXT_PAGE = "caption-verification"
+_OWN_PAGES = {name: f"own-{name}" for name in ("text", "choice", "compare", "image")}
+
+
+def source(
+    format: str,  # noqa: A002 - the field's word
+    annotations: str | Path,
+    *,
+    images: str | Path = ".",
+    name: str | None = None,
+    licence: str | None = None,
+    split: str | None = None,
+    **options: Any,
+) -> Mapping[str, Any]:
+    """Return a source: an annotation file, and the folder of its images.
+
+    Args:
+        format: the format, such as "csv", "json-lines", "image-list" or "coco".
+        annotations: the annotation file; relative paths start at the folder of the pipeline.
+        images: the folder that image paths are relative to.
+        name: its name in the release (default: that of the file).
+        licence: its terms, an SPDX identifier if possible.
+        split: the split of all records, for formats without splits.
+        options: further keys of a source (docs/build-files.md), and the columns of a table:
+            `identity`, `captions`, `image`, `split_column`, `licence_column`, `creator`,
+            `source_url`, `delimiter`, `encoding`.
+    """
+    stated = {"name": name, "licence": licence, "split": split}
+    given = {key: value for key, value in stated.items() if value is not None}
+    return {"format": format, "annotations": annotations, "images": images, **given, **options}
+
+
+_COLUMNS = (
+    *("image", "identity", "captions", "split_column", "licence_column", "creator", "source_url"),
+    *("delimiter", "encoding"),
+)
+
+
+def _source_spec(stated: Mapping[str, Any], dataset: str, folder: Path) -> SourceSpec:
+    """Return the source that is stated; columns of a table become its columns.
+
+    Raises:
+        ConfigurationError: a key is unknown, missing or invalid.
+    """
+    columns = {name: stated[name] for name in _COLUMNS if name in stated}
+    values = {name: value for name, value in stated.items() if name not in _COLUMNS}
+    stem = Path(str(values.get("annotations", ""))).stem
+    stem = "".join(one if one.isalnum() or one in "._-" else "-" for one in stem).strip("._-")
+    values.setdefault("name", stem if stem and stem != dataset else f"{dataset}-source")
+    if columns:
+        values["columns"] = columns
+    return validated(SourceSpec, values, f"source {values['name']!r}", folder=folder)
+
+
+class Gate(Part):
+    """A gate: people decide on what was made, under a policy."""
+
+    version = "1"
+
+    def __init__(
+        self,
+        name: str,
+        of: type,
+        page: str,
+        policy: str,
+        field: str = "",
+        choices: Sequence[str] = (),
+    ) -> None:
+        self.name = name
+        self.field = field
+        self.choices = tuple(choices)
+        self.of = of
+        self.page = page
+        self.policy = policy
+
+    def run(self, run: OwnRun) -> None:
+        """Ask people."""
+        run.refresh()
+        EngineGate[OwnRun](self.name, self.name).run(run)
+        run.is_fresh = False
+
+    def queue(self) -> QueueStep:
+        """Return its queue: captions of sources are not asked about."""
+        kind = kind_of(self.of)
+        page = _TEXT_PAGE if self.of is Caption and self.page == "text" else self.page
+        left_out = Role.SAMPLED_FROM if self.of is Caption else None
+        return QueueStep(
+            kind=kind,
+            policy=parse_policy(self.policy),
+            interface=_OWN_PAGES.get(page, page),
+            left_out=left_out,
+            field=self.field,
+            choices=self.choices,
+        )
+
+    def described(self) -> str:
+        """Return what it decides on, and how."""
+        return f"gate {self.name}: {self.of.__name__}, page {self.page}, policy {self.policy}"
+
+
+def gate(
+    name: str,
+    *,
+    of: type = Caption,
+    page: str = "text",
+    policy: str = "required",
+    field: str = "",
+    choices: Sequence[str] = (),
+) -> Gate:
+    """Return a gate, at which people decide in Label Studio.
+
+    Args:
+        name: the name of its queue.
+        of: what is decided on: `loupe.Caption`, `loupe.Image` or a class of `loupe.Record`.
+        page: the labelling page: "text", "choice", "compare", "image", or one of a plugin.
+        policy: "required" (all), "sample:0.1" (a tenth, and all that the checks doubt) or "auto"
+            (nobody; what the checks doubt is dropped, and the release says so).
+        field: the field of a record that people may change on the pages "text" and "choice"
+            (default: `text`).
+        choices: the values to choose from on the page "choice" (default: those of a `Literal`).
+
+    Raises:
+        UsageError: the policy cannot be read, there is no such page, or the record lacks what the
+            page shows.
+    """
+    parse_policy(policy)
+    if page not in _OWN_PAGES and page not in plugins("pages"):
+        hint = nearest_hint(page, (*_OWN_PAGES, *plugins("pages")))
+        raise UsageError(f"gate {name!r}: no page is called {page!r}; {hint}")
+    if issubclass(of, Record):
+        choices = _require_fields(name, of, page, field, choices)
+    return Gate(name, of, page, policy, field, choices)
+
+
+def _require_fields(
+    gate_name: str, of: type[Record], page: str, field: str, choices: Sequence[str]
+) -> Sequence[str]:
+    """Return the choices of a page, after checking that the record has the fields that it shows.
+
+    Raises:
+        UsageError: it lacks one, or there is nothing to choose from.
+    """
+    wanted = {"text": (field or "text",), "choice": (field,), "compare": ("first", "second")}
+    for one in wanted.get(page, ()):
+        if one not in of.model_fields:
+            hint = nearest_hint(one, of.model_fields)
+            what = f"needs a field {one!r} of {of.__name__}"
+            raise UsageError(f"gate {gate_name!r}: the page {page!r} {what} (field=…); {hint}")
+    if page != "choice" or choices:
+        return choices
+    found = _literals(of.model_fields[field].annotation)
+    if not found:
+        what = f"state what to choose from (choices=…), or make {field!r} a Literal"
+        raise UsageError(f"gate {gate_name!r}: {what}")
+    return found
+
+
+def _literals(annotation: Any) -> list[str]:
+    """Return the values of a `Literal`, which may be one of several types."""
+    if get_origin(annotation) is Literal:
+        return [str(one) for one in get_args(annotation)]
+    found: list[str] = []
+    for one in get_args(annotation):
+        found += _literals(one)
+    return found
+
+
+class Release(Part):
+    """The release at the end of a pipeline."""
+
+    name = "release"
+
+    def __init__(self, test_share: float | None) -> None:
+        self.test_share = test_share
+
+    def run(self, run: OwnRun) -> None:
+        """Release the dataset."""
+        run.refresh()
+        EngineRelease[OwnRun](lambda one: one.build.version).run(run)
+
+    def described(self) -> str:
+        """Return its test split."""
+        share = self.test_share
+        return "release" if share is None else f"release, {share:.0%} of the identities for testing"
+
+
+def release(*, test_share: float | None = None) -> Release:
+    """Return the release: an immutable, verified folder.
+
+    Args:
+        test_share: the share of the identities that are for testing, the others for training; None
+            keeps the splits of the sources.
+
+    Raises:
+        UsageError: the share is not between 0 and 1.
+    """
+    if test_share is not None and not 0 <= test_share <= 1:
+        raise UsageError(f"test_share must be from 0 to 1; got {test_share}")
+    return Release(test_share)
+
+
+@dataclass(frozen=True)
+class RunReport:
+    """The result of a run; see `loupe.flows.engine.context.BuildReport` for `report`."""
+
+    report: BuildReport
+
+    @property
+    def waiting(self) -> int:
+        """The number of items that people must decide first."""
+        return self.report.waiting
+
+    @property
+    def release_id(self) -> str | None:
+        """The id of the release, if it was built."""
+        return self.report.release_id
+
+    @property
+    def release(self) -> "OpenedRelease":
+        """The release.
+
+        Raises:
+            UsageError: there is none yet, as people must decide first.
+        """
+        from loupe.api.reading import open_release
+
+        if self.report.release is None:
+            raise UsageError(f"there is no release yet: {self.report.sentence}")
+        return open_release(self.report.release)
+
+    def __str__(self) -> str:
+        return self.report.sentence
+
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        rows = "".join(
+            f"<tr><td>{escape(one.stage)}</td><td>{escape(one.summary)}</td></tr>"
+            for one in self.report.stages
+        )
+        return f"<p>{escape(self.report.sentence)}</p><table>{rows}</table>"
+
+
+class Pipeline:
+    """A dataset: its sources, steps, gates and release.
+
+    It is a value: it can be printed, previewed, run and deployed. Steps run in order; each goes on
+    from what is stored, so that a run costs only what is missing.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        version: str,
+        sources: Sequence[Mapping[str, Any]],
+        steps: Sequence[Part],
+        tags: Sequence[str] = (),
+        seed: int = 0,
+        folder: str | Path | None = None,
+    ) -> None:
+        """State a pipeline.
+
+        Args:
+            name: the name of the dataset.
+            version: three numbers; raise it for another release.
+            sources: from `loupe.source`.
+            steps: steps, gates and the release, in order.
+            tags: what the dataset is about, for search.
+            seed: the seed of draws.
+            folder: where relative paths start (default: the folder of the file that calls this).
+
+        Raises:
+            UsageError: a part cannot be used as stated.
+        """
+        caller = sys._getframe(1).f_globals.get("__file__")
+        here = Path(caller).parent if caller else Path.cwd()
+        self.folder = Path(folder).absolute() if folder is not None else here.absolute()
+        self.name = name
+        self.version = version
+        self.seed = seed
+        self.tags = tuple(tags)
+        self.sources = tuple(dict(one) for one in sources)
+        self.steps = tuple(steps)
+        self.parts = tuple(self._arranged())
+
+    def _arranged(self) -> Iterator[Part]:
+        """Yield all parts, with the sources first and a gate for texts that have none.
+
+        Raises:
+            UsageError: something is no part, or two have the same name.
+        """
+        import re
+
+        for value, pattern, what in (
+            (self.name, DATASET_PATTERN, "the name of a pipeline: letters, digits, '.', '_', '-'"),
+            (self.version, VERSION_PATTERN, "its version: three numbers such as '0.1.0'"),
+        ):
+            if not re.fullmatch(pattern, value):
+                raise UsageError(f"Pipeline needs {what}; got {value!r}")
+        names: set[str] = set()
+        for one in self.steps:
+            if not isinstance(one, Part):
+                hint = "decorate it with @loupe.step" if callable(one) else "expected a step"
+                raise UsageError(
+                    f"pipeline {self.name!r}: {getattr(one, '__name__', one)!r} is no step; {hint}"
+                )
+            if one.name in names:
+                raise UsageError(
+                    f"pipeline {self.name!r} has two parts called {one.name!r}; give one another "
+                    f"name (name=…, or step.named(…))"
+                )
+            names.add(one.name)
+            if isinstance(one, ModelStep):
+                one.placed(self.folder)
+        yield Select()
+        undecided = False
+        for one in self.steps:
+            if isinstance(one, Release) and undecided:
+                yield Gate(
+                    "captions" if "captions" not in names else "texts", Caption, "text", "auto"
+                )
+            yield one
+            undecided = undecided or records.Caption.kind in one.makes
+            if isinstance(one, Gate) and one.of is Caption:
+                undecided = False
+
+    def __repr__(self) -> str:
+        lines = [f"Pipeline {self.name} {self.version}"]
+        lines += [f"  {one.described()}" for one in self.parts]
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        items = "".join(f"<li>{escape(one.described())}</li>" for one in self.parts)
+        return f"<p><b>{escape(self.name)} {escape(self.version)}</b></p><ol>{items}</ol>"
+
+    def build(self, limit: int | None = None) -> OwnBuild:
+        """Return the build of the engine.
+
+        Raises:
+            ConfigurationError: a source cannot be used as stated.
+        """
+        released = [one for one in self.steps if isinstance(one, Release)]
+        values = {
+            "dataset": self.name,
+            "version": self.version,
+            "seed": self.seed,
+            "policies": {one.name: one.policy for one in self.parts if isinstance(one, Gate)},
+            "limit": limit,
+            "test_share": released[-1].test_share if released else None,
+            "sources": [_source_spec(one, self.name, self.folder) for one in self.sources],
+        }
+        return validated(OwnBuild, values, f"pipeline {self.name!r}")
+
+    def spec(
+        self, limit: int | None = None, observe: Callable[[OwnRun], None] | None = None
+    ) -> PipelineSpec[OwnBuild, OwnRun]:
+        """Return the pipeline of the engine; `observe` is called with the run before it starts."""
+        steps: list[PipelineStep[OwnRun]] = [EngineStep(self._begin(observe))]
+        for one in self.parts:
+            gates = {one.name: one.name} if isinstance(one, Gate) else {}
+            steps.append(_EngineStep(one, gates))
+
+        def start(context: RunContext, build: OwnBuild, profile: Profile, *rest: Any) -> OwnRun:
+            return OwnRun(context, build, profile, *rest, parts=self.parts)
+
+        return PipelineSpec(
+            form=OwnBuild,
+            demonstrate=lambda _: self.build(limit),
+            start=start,
+            steps=tuple(steps),
+            version=lambda build: build.version,
+            models=lambda _, profile: self._models(profile),
+            checks=self._checks,
+        )
+
+    def _begin(self, observe: Callable[[OwnRun], None] | None) -> Callable[[OwnRun], None]:
+        def begin(run: OwnRun) -> None:
+            for part in self.parts:
+                run.count_current(part)
+            reopen_stale(run)
+            form = DatasetForm(tags=self.tags, columns=tuple(self._columns()))
+            stored = get_or_create_entity(run.context, form, run.dataset)
+            run.sync_active(DatasetForm, lambda one: one.id == stored.id)
+            if observe is not None:
+                observe(run)
+
+        return begin
+
+    def _columns(self) -> Iterator[ReleasedColumn]:
+        """Yield the columns of the records that the steps make."""
+        made: dict[str, type[Record]] = {}
+        for one in self.steps:
+            forms = one.signature.gives if isinstance(one, Step) else (getattr(one, "gives", None),)
+            for form in forms:
+                if isinstance(form, type) and issubclass(form, Record):
+                    made.setdefault(form.kind, form)
+        for form in made.values():
+            yield column_of(form)
+
+    def _queues(self) -> dict[str, QueueStep]:
+        return {one.name: one.queue() for one in self.parts if isinstance(one, Gate)}
+
+    def _models(self, profile: Profile) -> list[Any]:
+        specs: list[NamedModel] = []
+        for part in self.parts:
+            specs += [one for one in part.specs(profile) if one not in specs]
+        return specs
+
+    def _checks(self, _: OwnBuild, profile: Profile) -> Iterator[Finding]:
+        """Load every prompt, so that a wrong one is found before anything is paid for."""
+        for part in self.parts:
+            part.values(profile)
+        yield from ()
+
+    def check(self, profile: str | None = None) -> list[Finding]:
+        """Check whether a run can succeed: files, terms, people, keys, servers and models."""
+        settings = load_settings()
+        declare_queues(self.name, self._queues())
+        chosen = load_profile(profile or settings.profile)
+        return check_build(settings, self.spec(), self.build(), chosen)
+
+    def run(
+        self,
+        profile: str | None = None,
+        *,
+        max_cost: float | None = None,
+        max_tokens: int | None = None,
+        wait: bool = False,
+        quiet: bool = False,
+        settings: Settings | None = None,
+    ) -> RunReport:
+        """Run the pipeline as far as it can be done now; run it again to continue.
+
+        Args:
+            profile: the models: a profile's name or file (default: the configured profile).
+            max_cost: stop when model calls have cost this much.
+            max_tokens: stop when model calls have used this many tokens.
+            wait: wait at gates until people have decided, instead of ending.
+            quiet: show no progress.
+            settings: the installation (default: that of the working folder and the environment).
+
+        Raises:
+            LoupeError: it cannot be run; the message says what is missing.
+        """
+        from rich.console import Console
+
+        progress = Progress() if quiet else console_progress(Console(stderr=True))
+        context = open_context(
+            settings or load_settings(), budget=Budget(max_cost, max_tokens), progress=progress
+        )
+        return self.run_in(context, profile, wait=wait)
+
+    def run_in(
+        self, context: RunContext, profile: str | None = None, *, wait: bool = False
+    ) -> RunReport:
+        """Run it in the context of a run, such as that of a command or of Prefect."""
+        declare_queues(self.name, self._queues(), context.settings.queues_file)
+        return RunReport(run_build(context, self.spec(), None, profile, resume_reopened, wait=wait))
+
+    def walk(self, run: OwnRun) -> None:
+        """Run all steps but gates and the release, as a preview does."""
+        self._begin(None)(run)
+        for part in self.parts:
+            if not isinstance(part, Gate | Release):
+                part.run(run)
+        run.refresh()
+
+    def preview(self, items: int = 10, profile: str | None = None) -> "Preview":
+        """Run the first records of each source through all steps, in a store that is thrown away.
+
+        Models are asked and paid as usual; people are not asked.
+        """
+        from loupe.api.previewing import preview
+
+        return preview(self, items, profile)
+
+
+@dataclass(frozen=True)
+class _EngineStep(PipelineStep[OwnRun]):
+    """A part as a step of the engine."""
+
+    part: Part
+    queues: Mapping[str, str]
+
+    @property
+    def gates(self) -> Mapping[str, str]:
+        """The queue of a gate, with the key of its policy."""
+        return self.queues
+
+    def run(self, run: OwnRun) -> None:
+        """Run the part."""
+        self.part.run(run)

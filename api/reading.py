@@ -1,0 +1,334 @@
+"""Releases and the store, opened for reading in scripts and notebooks."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from loupe.api.values import Caption
+from loupe.db.calls import cost_rows
+from loupe.db.decisions import decision_rows
+from loupe.db.entities import datasets_of, find
+from loupe.db.lineage import Lineage, prov_json
+from loupe.db.releases import find_release
+from loupe.db.store import Store
+from loupe.models.profiles.settings import Settings, load_settings
+from loupe.release.format.row_files import ListedRelease
+from loupe.release.verify import verify_release
+from loupe.schemas.base import Split
+from loupe.schemas.errors import IntegrityError, UsageError
+from loupe.schemas.release import Manifest
+from loupe.schemas.validation import nearest_hint
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_SHOWN_ROWS = 5
+_SHOWN_PX = 160
+
+
+class OpenedRelease:
+    """A release folder, read with all its checks."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._listed = ListedRelease(folder)
+
+    @property
+    def manifest(self) -> Manifest:
+        """What the release says about itself."""
+        return self._listed.manifest
+
+    @property
+    def id(self) -> str:
+        """The id of the release, which covers every file."""
+        return self.manifest.id
+
+    @property
+    def splits(self) -> list[Split]:
+        """The splits that it has."""
+        return [one.split for one in self.manifest.statistics.splits]
+
+    def __len__(self) -> int:
+        return self.manifest.statistics.images
+
+    def __repr__(self) -> str:
+        counted = self.manifest.statistics
+        return (
+            f"Release {self.manifest.name} ({self.id[:12]}): {counted.images:,} images, "
+            f"{counted.captions:,} captions, {', '.join(self.splits)}"
+        )
+
+    def _repr_html_(self) -> str:
+        from itertools import islice
+
+        rows = []
+        for row in islice(self.rows(), _SHOWN_ROWS):
+            texts = "".join(f"<li>{escape(one)}</li>" for one in row["captions"])
+            picture = (self.folder / row["file_path"]).absolute().as_uri()
+            image = f'<img src="{escape(picture)}" style="max-width:{_SHOWN_PX}px">'
+            rows.append(f"<tr><td>{image}</td><td><ul>{texts}</ul></td></tr>")
+        return f"<p>{escape(repr(self))}</p><table>{''.join(rows)}</table>"
+
+    def rows(self, split: str | None = None) -> Iterator[dict[str, Any]]:
+        """Yield the rows of all splits, or of one, without the bytes of images.
+
+        Raises:
+            IntegrityError: a row cannot be read.
+        """
+        self._require(split)
+        yield from self._listed.rows(dict, split)
+
+    def _require(self, split: str | None) -> None:
+        if split is not None and split not in self.splits:
+            raise UsageError(
+                f"{self.manifest.name} has no split {split!r}; it has {', '.join(self.splits)}"
+            )
+
+    def to_arrow(self, split: str | None = None, *, images: bool = False) -> "pa.Table":
+        """Return the rows as a table of Arrow, with the bytes of images if they are wanted."""
+        import pyarrow.parquet as pq
+
+        self._require(split)
+        shards = self._listed.shards(split)
+        self._listed.check(shards)
+        files = [str(self.folder / shard) for shard in shards]
+        names = pq.read_schema(files[0]).names
+        columns = None if images else [name for name in names if name != "image"]
+        return pq.read_table(files, columns=columns)
+
+    def to_pandas(self, split: str | None = None) -> Any:
+        """Return the rows as a data frame of pandas, without the bytes of images."""
+        _require_library("pandas", "a data frame")
+        return self.to_arrow(split).to_pandas()
+
+    def to_datasets(self, split: str | None = None) -> Any:
+        """Return the rows as a `datasets.Dataset`, with images, or a dictionary of all splits."""
+        datasets = _require_library("datasets", "a dataset of Hugging Face")
+        self._require(split)
+        names = self.splits if split is None else [split]
+        found = {}
+        for name in names:
+            shards = [str(self.folder / one) for one in self._listed.shards(name)]
+            found[name] = datasets.Dataset.from_parquet(shards, keep_in_memory=True)
+        return found[split] if split is not None else datasets.DatasetDict(found)
+
+    def to_torch(self, split: str | None = None) -> Any:
+        """Return a dataset of torch: pairs of an image and one of its captions.
+
+        An item is a dictionary with `image` (a picture of Pillow), `caption`, `id` and `row`.
+        """
+        torch = _require_library("torch", "a dataset of torch")
+        release, rows = self, list(self.rows(split))
+        pairs = [(place, text) for place, row in enumerate(rows) for text in row["captions"]]
+
+        class Pairs(torch.utils.data.Dataset):  # type: ignore[misc, name-defined]
+            def __len__(self) -> int:
+                return len(pairs)
+
+            def __getitem__(self, index: int) -> dict[str, Any]:
+                place, text = pairs[index]
+                row = rows[place]
+                return {"image": release.image(row), "caption": text, "id": row["id"], "row": place}
+
+        return Pairs()
+
+    def image(self, row: Mapping[str, Any]) -> Any:
+        """Return the picture of a row, in RGB, after comparing its bytes with the row.
+
+        Raises:
+            IntegrityError: the file is missing, or not the image of the row.
+        """
+        from loupe.flows.engine.embedding import image_file, read_image
+
+        return read_image(image_file(row["sha256"], self.folder / row["file_path"]))
+
+    def verify(self) -> None:
+        """Check every file, digest, document and reference.
+
+        Raises:
+            IntegrityError: something is wrong; the message has the first problems.
+        """
+        found = verify_release(self.folder).problems
+        if found:
+            shown = "; ".join(one.message for one in found[:_SHOWN_ROWS])
+            raise IntegrityError(f"{self.folder}: {len(found):,} problems: {shown}")
+
+    def lineage(self, row: Mapping[str, Any] | int, caption: int | None = None) -> "Origin":
+        """Return where the image of a row, or one of its captions, comes from.
+
+        Args:
+            row: a row, or its number from 1.
+            caption: the index of a caption of it.
+        """
+        from loupe.release.lineage.reading import open_lineage
+
+        found = row if not isinstance(row, int) else self._row(row)
+        entity = found["image_entity_id"]
+        if caption is not None:
+            entity = found["caption_entity_ids"][caption]
+        with open_lineage(self.folder) as lineage:
+            return Origin(lineage.trace(entity))
+
+    def _row(self, number: int) -> dict[str, Any]:
+        for place, row in enumerate(self.rows(), 1):
+            if place == number:
+                return row
+        raise UsageError(f"{self.manifest.name} has {len(self):,} rows; there is no row {number}")
+
+    def score(self, embedder: str = "builtin", split: str | None = None) -> dict[str, Any]:
+        """Return the evaluation of an embedder, with its scores in per cent.
+
+        Args:
+            embedder: as for `loupe evaluate`: "builtin", or "open_clip:NAME@WEIGHTS" and others.
+            split: the split (default: test, or the only one).
+        """
+        from loupe.flows.engine.context import open_context
+        from loupe.flows.evaluation.run import EvaluationRequest, run_evaluation
+
+        context = open_context(load_settings())
+        request = EvaluationRequest(str(self.folder), embedder=embedder, split=split)
+        report = run_evaluation(context, request)
+        (evaluation, *_) = report.as_json()["evaluations"]
+        return dict(evaluation)
+
+
+class Origin:
+    """Where something comes from: a tree that can be printed, and W3C PROV as JSON."""
+
+    def __init__(self, traced: Lineage) -> None:
+        self._traced = traced
+
+    def as_prov(self) -> dict[str, Any]:
+        """Return it as PROV-JSON."""
+        return dict(prov_json(self._traced))
+
+    def __str__(self) -> str:
+        from rich.console import Console
+
+        from loupe.flows.cli.lineage import lineage_tree
+
+        console = Console(width=120)
+        with console.capture() as captured:
+            console.print(lineage_tree(self._traced))
+        return captured.get()
+
+    __repr__ = __str__
+
+
+def open_release(path: str | Path, settings: Settings | None = None) -> OpenedRelease:
+    """Open a release: its folder, or its name such as "shop" (the newest) or "shop@0.1.0".
+
+    Raises:
+        UsageError: there is none.
+        IntegrityError: its manifest is damaged.
+    """
+    folder = Path(path)
+    if folder.is_dir():
+        return OpenedRelease(folder)
+    own = settings or load_settings()
+    with closing(Store.open_existing(own.database_url, own.home)) as store:
+        return OpenedRelease(find_release(store, str(path)).existing_folder())
+
+
+class OpenedStore:
+    """The store of an installation, for reading."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def close(self) -> None:
+        """Close it."""
+        self._store.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def datasets(self) -> list[str]:
+        """The names of all datasets."""
+        return datasets_of(self._store)
+
+    def _require(self, dataset: str) -> None:
+        if dataset not in (known := self.datasets):
+            raise UsageError(f"there is no dataset {dataset!r}; {nearest_hint(dataset, known)}")
+
+    def items(
+        self, dataset: str, kind: str | type = Caption, state: str | Sequence[str] | None = None
+    ) -> "pa.Table":
+        """Return the items of a kind as a table of Arrow: id, state, split, and their fields.
+
+        Args:
+            dataset: the dataset.
+            kind: a kind such as "image", "caption" or one's own, or its class.
+            state: "proposed", "accepted", "rejected", "superseded", "inactive" or "withdrawn", or
+                several of them (default: all).
+        """
+        import json
+
+        import pyarrow as pa
+
+        from loupe.api.signatures import kind_of
+
+        self._require(dataset)
+        name = kind if isinstance(kind, str) else kind_of(kind)
+        states = [state] if isinstance(state, str) else state
+        rows = []
+        for one in find(self._store, dataset, name, states=states):
+            fields = json.loads(one.payload)
+            row = {"id": one.id, "state": one.state, "split": one.split, "image": one.group}
+            for key, value in fields.items():
+                row.setdefault(key, value if _is_plain(value) else json.dumps(value))
+            rows.append(row)
+        return pa.Table.from_pylist(rows) if rows else pa.table({"id": pa.array([], pa.string())})
+
+    def decisions(self, dataset: str) -> "pa.Table":
+        """Return all decisions on items of a dataset, oldest first."""
+        import pyarrow as pa
+
+        self._require(dataset)
+        rows = [one._asdict() for one in decision_rows(self._store, dataset)]
+        return pa.Table.from_pylist(rows) if rows else pa.table({"item": pa.array([], pa.string())})
+
+    def costs(self, dataset: str | None = None) -> "pa.Table":
+        """Return calls, tokens and money by model."""
+        import pyarrow as pa
+
+        names = self.datasets if dataset is None else [dataset]
+        rows = [row._asdict() for name in names for row in cost_rows(self._store, name)]
+        return (
+            pa.Table.from_pylist(rows) if rows else pa.table({"model": pa.array([], pa.string())})
+        )
+
+
+def _is_plain(value: Any) -> bool:
+    return value is None or isinstance(value, str | int | float | bool)
+
+
+def open_store(settings: Settings | None = None) -> OpenedStore:
+    """Open the store of this installation for reading.
+
+    Raises:
+        ConfigurationError: there is none.
+    """
+    own = settings or load_settings()
+    return OpenedStore(Store.open_existing(own.database_url, own.home))
+
+
+def _require_library(name: str, what: str) -> Any:
+    """Import a library that only this needs.
+
+    Raises:
+        UsageError: it is not installed.
+    """
+    from importlib import import_module
+
+    try:
+        return import_module(name)
+    except ModuleNotFoundError as error:
+        fix = f"pip install {name}"
+        raise UsageError(f"{what} needs {name}, which is not installed: {fix}") from error

@@ -1,0 +1,73 @@
+"""References to functions in files, which other processes follow: a script needs no package."""
+
+import importlib.util
+import inspect
+import sys
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NamedTuple
+
+from loupe.schemas.base import digest_of
+from loupe.schemas.errors import UsageError
+
+
+class Reference(NamedTuple):
+    """A function of a file or an installed module, by its name there."""
+
+    file: str
+    name: str
+
+    def resolve(self) -> Any:
+        """Import the file, once a process, and return what is called so in it."""
+        found: Any = module_in(self.file)
+        for part in self.name.split("."):
+            found = getattr(found, part)
+        return found
+
+
+def reference_to(function: Callable[..., Any], step: str) -> Reference:
+    """Return the reference to the function of a step.
+
+    Raises:
+        UsageError: other processes cannot find it.
+    """
+    file = getattr(inspect.getmodule(function), "__file__", None)
+    name = function.__qualname__
+    if file is None or "<" in name:
+        where = "in a notebook or a shell" if file is None else "inside another function"
+        raise UsageError(
+            f"step {step!r} cannot be sent to other processes, because it is defined {where}: "
+            f'define it at the top of a file, or use parallel="thread"'
+        )
+    return Reference(str(Path(file).resolve()), name)
+
+
+@cache
+def module_in(file: str) -> ModuleType:
+    """Return the module in a Python file, imported under a name of its own.
+
+    Modules beside the file can be imported by it, as when it is run as a script.
+    """
+    path = Path(file)
+    main = sys.modules.get("__main__")
+    if main is not None and getattr(main, "__file__", None) == file:
+        return main
+    for module in list(sys.modules.values()):
+        if getattr(module, "__file__", None) == file:
+            return module
+    name = f"_loupe_{path.stem}_{digest_of(file)[:8]}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise UsageError(f"{file} is no Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    if (folder := str(path.parent)) not in sys.path:
+        sys.path.append(folder)
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        sys.modules.pop(name, None)
+        raise
+    return module

@@ -1,0 +1,368 @@
+"""Steps: plain functions on images, captions and records, run with all guarantees of the engine."""
+
+import ast
+import inspect
+import textwrap
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import update_wrapper
+from typing import Any, Literal, cast, overload
+
+from loupe.api.applying import FAULTS, Applied
+from loupe.api.models import MODELS, ChatModel, build_model, chat_model
+from loupe.api.parts import OwnRun, Part, is_original, pending, refuse_again
+from loupe.api.references import reference_to
+from loupe.api.signatures import Signature, kind_of, signature_of
+from loupe.api.values import Crop, Image
+from loupe.db.decisions import decide
+from loupe.db.entities import LIVE, AgentRef, NewDecision, StoredEntity, fetch, find
+from loupe.db.work import drop_rejections, register_plan, rejected_inputs
+from loupe.flows.engine.report import StageReport, StageResult
+from loupe.flows.engine.runner import Stage, run_stage, run_stream
+from loupe.flows.engine.software import software
+from loupe.schemas import records
+from loupe.schemas.base import digest_of
+from loupe.schemas.chat import NamedModel
+from loupe.schemas.errors import LoupeError, UsageError
+from loupe.schemas.profile import ChatModelSpec, Profile
+from loupe.schemas.video import StageSettings
+
+Parallel = Literal["thread", "process", "ray"]
+_PARALLEL = ("thread", "process", "ray")
+_CHUNK = 200
+_FEWEST_FAULTS = 5
+
+
+@dataclass(frozen=True)
+class StepSettings:
+    """How a step is run; see `step`."""
+
+    version: str = "1"
+    name: str = ""
+    parallel: Parallel = "thread"
+    workers: int = 2
+    batch: int | None = None
+    by: str = ""
+    max_failed: float = 0.5
+    cpus: float = 1.0
+    gpus: float = 0.0
+    parameters: dict[str, Any] = field(default_factory=dict)
+
+
+class Step(Part):
+    """A step that is a function; it can still be called as one."""
+
+    def __init__(self, function: Callable[..., Any], settings: StepSettings) -> None:
+        update_wrapper(cast("Callable[..., Any]", self), function)
+        self.function = function
+        self.settings = settings
+        self.signature: Signature = signature_of(function, MODELS)
+        self.name = settings.name or function.__name__
+        self.version = settings.version
+        self.makes = tuple(kind_of(one) for one in self.signature.gives)
+        is_replaced = self.signature.takes is Image and Crop in self.signature.gives
+        self.decides = self.signature.is_filter or is_replaced
+        self._check()
+
+    def _check(self) -> None:
+        """Refuse settings that do not fit the function.
+
+        Raises:
+            UsageError: one does not.
+        """
+        signature, settings = self.signature, self.settings
+        if unknown := sorted(settings.parameters.keys() - signature.parameters.keys()):
+            known = ", ".join(signature.parameters) or "none"
+            raise UsageError(
+                f"step {self.name!r} has no parameter {unknown[0]!r}; its parameters are: {known}"
+            )
+        if settings.batch and not (signature.takes_list and signature.gives_list):
+            raise UsageError(
+                f"step {self.name!r} has a batch size, so it must take a list and return a list "
+                f"of as many results"
+            )
+        if not settings.batch and signature.takes_list and signature.is_filter:
+            raise UsageError(
+                f"step {self.name!r} takes a list and returns bool; a filter takes one value, or "
+                f"a batch (batch=32) and returns list[bool]"
+            )
+        if settings.parallel not in _PARALLEL:
+            raise UsageError(
+                f"step {self.name!r}: parallel must be one of {', '.join(_PARALLEL)}; got "
+                f"{settings.parallel!r}"
+            )
+        if settings.parallel != "thread" and ChatModel in signature.models.values():
+            raise UsageError(
+                f"step {self.name!r} asks a chat model, whose answers this process stores: use "
+                f'parallel="thread"; requests are sent in parallel anyway'
+            )
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the function."""
+        return self.function(*args, **kwargs)
+
+    @property
+    def batch(self) -> int | None:
+        """The number of values that the function takes at once; None for one at a time."""
+        return self.settings.batch
+
+    @property
+    def gathers(self) -> bool:
+        """Whether it takes groups of values."""
+        return self.signature.takes_list and not self.batch
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The values of its parameters."""
+        return {**self.signature.parameters, **self.settings.parameters}
+
+    def using(self, **parameters: Any) -> "Step":
+        """Return the step with other values of its parameters."""
+        changed = {**self.settings.parameters, **parameters}
+        return Step(self.function, replace(self.settings, parameters=changed))
+
+    def named(self, name: str) -> "Step":
+        """Return the step under another name, to use it twice in a pipeline."""
+        return Step(self.function, replace(self.settings, name=name))
+
+    def _models(self, profile: Profile) -> dict[str, NamedModel]:
+        found = {}
+        for name, form in self.signature.models.items():
+            spec = MODELS[form].spec(profile)
+            if spec is None:
+                raise UsageError(
+                    f"step {self.name!r} asks for {form.__name__} ({name}), and profile "
+                    f"{profile.name!r} has none: set {MODELS[form].missing} in a profile"
+                )
+            found[name] = spec
+        return found
+
+    def _chats(self, run: OwnRun) -> dict[str, ChatModel]:
+        specs = self._models(run.profile)
+        return {
+            name: ChatModel(chat_model(run, cast("ChatModelSpec", specs[name])), self.name)
+            for name, form in self.signature.models.items()
+            if form is ChatModel
+        }
+
+    def specs(self, profile: Profile) -> list[NamedModel]:
+        """Return the models that its function asks for."""
+        return list(self._models(profile).values())
+
+    def values(self, profile: Profile) -> dict[str, Any]:
+        """Return what determines its results, and the digest of its code."""
+        values: dict[str, Any] = {"parameters": self.parameters}
+        if self.settings.by:
+            values["by"] = self.settings.by
+        if models := self.specs(profile):
+            values["models"] = [
+                {"model": str(one.ref), "parameters": one.parameters} for one in models
+            ]
+        return {**values, "code": code_digest(self.function)}
+
+    def described(self) -> str:
+        """Return its name, and what it takes and gives."""
+        takes = self.signature.takes.__name__
+        takes = f"list[{takes}]" if self.gathers else takes
+        gives = " | ".join(one.__name__ for one in self.signature.gives)
+        return f"{self.name}: {takes} -> {gives or 'bool'} (version {self.version})"
+
+    def run(self, run: OwnRun) -> None:
+        """Call the function on all inputs that have no result yet."""
+        run.refresh()
+        settings = run.settings(self)
+        stage = Stage(
+            name=self.name,
+            version=self.version,
+            dataset=run.dataset,
+            configuration=run.plan_of(self),
+            agents=(AgentRef("software", f"{run.dataset}.{self.name}", self.version),),
+            chunk_size=max(self.batch or 0, _CHUNK),
+            workers=self.settings.workers,
+        )
+        self._retry_after_a_fix(run, stage)
+        is_here = self.settings.parallel == "thread"
+        applied = Applied(
+            blobs_url=run.context.settings.blobs_url,
+            step=self if is_here else reference_to(self.function, self.name),
+            name=self.name,
+            dataset=run.dataset,
+            settings=settings.id,
+            author=f"{run.dataset}.{self.name}@{self.version}",
+            agent=run.agent_of(self),
+            specs=self._models(run.profile),
+            build=build_model,
+            parameters=self.parameters,
+            skips_originals=run.writers_before(self, records.Caption.kind),
+            cpus=self.settings.cpus,
+            gpus=self.settings.gpus,
+        )
+        if self.gathers:
+            report = self._gather(run, stage, applied.opened(self._chats(run)))
+        elif is_here:
+            report = self._map(run, stage, applied.opened(self._chats(run)))
+        else:
+            inputs = pending(run, kind_of(self.signature.takes))
+            report = run_stage(run.context, stage, inputs, applied)
+        run.done(report)
+        if self.decides:
+            refuse_again(run, self, stage, kind_of(self.signature.takes))
+        self._stop_if_most_fail(run, report)
+
+    def _map(self, run: OwnRun, stage: Stage, applied: Applied) -> StageReport:
+        def work(entities: Sequence[StoredEntity]) -> list[StageResult]:
+            return applied.results(applied.prepare(entities, run.store))
+
+        return run_stage(run.context, stage, pending(run, kind_of(self.signature.takes)), work)
+
+    def _gather(self, run: OwnRun, stage: Stage, applied: Applied) -> StageReport:
+        """Call the function on each group; a group with other members is another one."""
+        groups: dict[str, list[StoredEntity]] = defaultdict(list)
+        for one in find(run.store, run.dataset, kind_of(self.signature.takes), states=LIVE):
+            if not (applied.skips_originals and is_original(one)):
+                groups[_group_of(one, self.settings.by)].append(one)
+        numbered = []
+        for members in groups.values():
+            ids = sorted(one.id for one in members)
+            numbered.append((int(digest_of(*ids)[:15], 16), members))
+        numbered.sort(key=lambda one: one[0])
+
+        def work(chunk: Sequence[tuple[int, list[StoredEntity]]]) -> list[StageResult]:
+            return [applied.gathered(number, members, run.store) for number, members in chunk]
+
+        report = run_stream(run.context, stage, numbered, work, total=len(numbered))
+        members_of = {frozenset(one.id for one in members) for _, members in numbered}
+        for kind in self.makes:
+            run.groups[kind] = members_of
+        return report
+
+    def _retry_after_a_fix(self, run: OwnRun, stage: Stage) -> None:
+        """Try what raised again if the code has changed since."""
+        settings = [one.record(StageSettings) for one in run.stage_settings(self.name)]
+        codes = {one.values.get("code") for one in settings if one.version == self.version}
+        if len(codes) < 2:
+            return
+        plan_id = register_plan(run.store, stage.name, stage.version, stage.configuration)
+        kind = kind_of(self.signature.takes)
+        failed = rejected_inputs(run.store, plan_id, run.dataset, kind, (*LIVE, "rejected"))
+        raised = fetch(run.store, [id_ for id_, reason in failed if reason in FAULTS])
+        if not raised:
+            return
+        drop_rejections(run.store, plan_id, [one.seq for one in raised.values()])
+        reason = "the step that raised has changed"
+        refused = [one.id for one in raised.values() if one.state == "rejected"]
+        decide(run.store, [NewDecision(one, "reopen", software(), reason) for one in refused])
+        run.say(
+            f"{self.name}: its code changed; {len(raised):,} inputs that raised are tried again"
+        )
+
+    def _stop_if_most_fail(self, run: OwnRun, report: StageReport) -> None:
+        """Stop the run if the step itself failed on too many inputs.
+
+        Raises:
+            LoupeError: it did.
+        """
+        failed = sum(report.rejected[reason] for reason in FAULTS)
+        is_few = failed < min(_FEWEST_FAULTS, report.finished)
+        if not failed or is_few or failed / report.finished <= self.settings.max_failed:
+            return
+        raise LoupeError(
+            f"step {self.name!r} failed on {failed:,} of {report.finished:,} inputs, more than "
+            f"{self.settings.max_failed:.0%} (max_failed); what it raised is shown by: loupe "
+            f"quarantine {run.dataset}; correct the step and run again"
+        )
+
+
+def _group_of(entity: StoredEntity, by: str) -> str:
+    """Return the group of an input: its image by default, or its identity, source or split."""
+    if by in ("", "image"):
+        return str(entity.group) if entity.kind != records.Image.kind else entity.id
+    if by == "split":
+        return str(entity.split)
+    record = entity.record(records.Image) if entity.kind == records.Image.kind else None
+    if record is None:
+        return str(entity.group)
+    return record.source if by == "source" else f"{record.source}/{record.identity}"
+
+
+_BY = ("", "image", "identity", "source", "split")
+
+
+@overload
+def step(function: Callable[..., Any], /) -> Step: ...
+
+
+@overload
+def step(
+    *,
+    version: str = "1",
+    parallel: Parallel = "thread",
+    workers: int = 2,
+    batch: int | None = None,
+    by: str = "",
+    max_failed: float = 0.5,
+    cpus: float = 1.0,
+    gpus: float = 0.0,
+) -> Callable[[Callable[..., Any]], Step]: ...
+
+
+def step(
+    function: Callable[..., Any] | None = None, /, **settings: Any
+) -> Step | Callable[[Callable[..., Any]], Step]:
+    """Make a step of a function, whose types say what it takes and gives.
+
+    `X -> bool` and `X -> X` filter, `X -> Y` derives, `X -> list[Y]` makes several, `list[X] -> Y`
+    takes a group; `… | Rejection` may refuse. X and Y are `loupe.Image`, `loupe.Caption` or classes
+    of `loupe.Record`; Y may be `loupe.Crop`. Further parameters are models of the profile
+    (`loupe.ChatModel`, `loupe.Embedder`, `loupe.Detector`, `loupe.PoseModel`) or have defaults.
+
+    Args:
+        function: the function.
+        settings: `version`: raise it when results change; what an earlier version made no longer
+            counts. `parallel`: "thread" (of this process), "process" or "ray". `workers`: the
+            number of threads. `batch`: the function takes a list of so many values and returns as
+            many. `by`: what groups are formed by: "image", "identity", "source" or "split".
+            `max_failed`: the share of inputs on which it may raise before the run ends. `cpus` and
+            `gpus`: of a worker on a cluster.
+
+    Raises:
+        UsageError: types are missing or unknown, or settings do not fit them.
+    """
+    if function is not None:
+        return Step(function, StepSettings())
+    if settings.get("by", "") not in _BY:
+        raise UsageError(f"by must be one of {', '.join(_BY[1:])}; got {settings['by']!r}")
+    chosen = StepSettings(**settings)
+    return lambda one: Step(one, chosen)
+
+
+def filter(one: Step) -> Step:  # noqa: A001 - the field's word
+    """Return a step that filters, after checking that it does.
+
+    Raises:
+        UsageError: it makes something, so that it keeps and drops nothing.
+    """
+    if not isinstance(one, Step):
+        raise UsageError(f"loupe.filter takes a step (@loupe.step); got {type(one).__name__}")
+    if not one.signature.is_filter:
+        raise UsageError(f"step {one.name!r} is no filter: it returns {one.makes[0]}, not bool")
+    return one
+
+
+def code_digest(function: Callable[..., Any]) -> str:
+    """Return a digest of the code of a function; comments, docstring and decorators do not count.
+
+    Where the source is not known, as in a shell, it is that of the compiled code.
+    """
+    try:
+        tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
+    except (OSError, TypeError, SyntaxError):
+        code = function.__code__
+        return digest_of(code.co_code.hex(), repr(code.co_names), repr(code.co_consts))
+    (definition,) = tree.body
+    if isinstance(definition, ast.FunctionDef):
+        definition.decorator_list = []
+        if ast.get_docstring(definition) is not None:
+            definition.body = definition.body[1:] or [ast.Pass()]
+    return digest_of(ast.unparse(definition))

@@ -1,0 +1,48 @@
+# The names that `loupe` imports when they are used, for type checkers and editors.
+from loupe.api import images, steps
+from loupe.api.llm import llm_step
+from loupe.api.models import ChatModel, Detector, Embedder, PoseModel
+from loupe.api.pipeline import Pipeline, gate, release, source
+from loupe.api.plugging import Format, Page
+from loupe.api.reading import open_release, open_store
+from loupe.api.records import Record
+from loupe.api.step import filter, step  # noqa: A004 - the word of the field
+from loupe.api.steps import check, describe, near_duplicates
+from loupe.api.values import Box, Caption, Crop, Image, Rejection, UnansweredError
+from loupe.schemas.errors import LoupeError, UsageError
+from loupe.sources.records import BadRow, ReadOptions, SourceRow
+
+__all__ = [
+    "BadRow",
+    "Box",
+    "Caption",
+    "ChatModel",
+    "Crop",
+    "Detector",
+    "Embedder",
+    "Format",
+    "Image",
+    "LoupeError",
+    "Page",
+    "Pipeline",
+    "PoseModel",
+    "ReadOptions",
+    "Record",
+    "Rejection",
+    "SourceRow",
+    "UnansweredError",
+    "UsageError",
+    "check",
+    "describe",
+    "filter",
+    "gate",
+    "images",
+    "llm_step",
+    "near_duplicates",
+    "open_release",
+    "open_store",
+    "release",
+    "source",
+    "step",
+    "steps",
+]
