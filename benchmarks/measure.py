@@ -36,6 +36,7 @@ ODD_WORDS = re.compile(
 _CODE_TOKENS = {tokenize.NAME, tokenize.OP, tokenize.NUMBER, tokenize.STRING}
 _ONE_CAPTION = """
 dataset = "one-caption"
+gate = "auto"
 identities_per_source = 1
 [[sources]]
 name = "one"
