@@ -24,7 +24,7 @@ from loupe.schemas.quality import Interval, wilson_interval
 from loupe.schemas.records import Picture
 
 if TYPE_CHECKING:
-    from loupe.annotate.agreement import Similarity
+    from loupe.retrieval.similarity.ranked import Similarity
 
 # Audit samples of accepted items.
 #
