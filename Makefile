@@ -13,10 +13,10 @@ WORKERS ?= $(shell python3 -c 'import os; print(min(4, os.cpu_count() + 1))')
 unexport PYTHONDONTWRITEBYTECODE
 
 # Tests run side by side: libraries whose threads wait for each other take a third of the time alone
-test soak: export OMP_NUM_THREADS := 1
+test quick soak: export OMP_NUM_THREADS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup environments demo test soak lint check up down reference bench measure lock clean
+.PHONY: help setup environments demo test quick soak lint check up down reference bench measure lock clean
 
 help:  ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -51,6 +51,15 @@ $(VENV)/.compiled: $(VENV)/.ready
 
 test: $(VENV)/.compiled environments  ## Run all tests; ends with a list of what this machine could not run
 	LOUPE_ENVIRONMENTS=$(ENVIRONMENTS) $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --no-loadscope-reorder
+
+# The folders whose tests need neither a server nor a built dataset. A test there that takes longer
+# than the time limit fails until it is marked `slow`, so that this stays quick.
+QUICK := tests/test_*.py $(addprefix tests/,checks db models prompts retrieval schemas sources)
+NOT_QUICK := slow or soak or postgres or label_studio or vllm or prefect or browser or gpu or weights
+
+quick: setup  ## Run the tests of single functions, without servers, in about a minute
+	$(BIN)/python -m pytest -q -n 2 --dist loadgroup --no-loadscope-reorder --timeout 60 \
+		-m 'not ($(NOT_QUICK))' $(QUICK)
 
 soak: environments  ## Run the long tests: fuzzing, many kills, load
 	LOUPE_ENVIRONMENTS=$(ENVIRONMENTS) $(BIN)/python -m pytest -m soak -n $(WORKERS) --dist loadgroup --no-loadscope-reorder

@@ -1,6 +1,6 @@
 """Audit samples and forced-choice tests."""
 
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -24,7 +24,7 @@ from loupe.schemas.quality import Interval, wilson_interval
 from loupe.schemas.records import Picture
 
 if TYPE_CHECKING:
-    from loupe.annotate.agreement import Similarity
+    from loupe.retrieval.similarity.ranked import Similarity
 
 # Audit samples of accepted items.
 #
@@ -57,11 +57,11 @@ def draw_audit_sample(
         )
     accepted = find(store, queue.dataset, queue.kind, states=("accepted",))
     theirs = answered_items(store, queue.name, annotator) if annotator else None
-    stratum_of = {
-        item.entity_id: " · ".join(getattr(item, name) for name in by) or "all"
-        for item in accepted_items(store, without_left_out(store, queue, accepted))
-        if theirs is None or item.entity_id in theirs
-    }
+    stratum_of = {}
+    for item in accepted_items(store, without_left_out(store, queue, accepted)):
+        if theirs is None or item.entity_id in theirs:
+            stratum = [getattr(item, name) for name in by]
+            stratum_of[item.entity_id] = " · ".join(stratum) or "all"
     if not stratum_of:
         whose = f" that {annotator} answered" if annotator else ""
         raise UsageError(
@@ -256,14 +256,16 @@ def choice_results(store: Store, queue: Queue) -> list[ChoiceResult]:
     }
     with store.read() as connection:
         answers = counted_answers(connection, queue.name, directions)
-    counts: dict[tuple[Direction, str], list[tuple[bool, bool]]] = defaultdict(list)
+    tests: Counter[tuple[Direction, str]] = Counter()
+    right: Counter[tuple[Direction, str]] = Counter()
+    ambiguous: Counter[tuple[Direction, str]] = Counter()
     for entity_id, found in answers.items():
         for answer in found:
             if answer.purpose == "review":
                 correct = answer.answer["verdict"] == "accept"
                 several = not correct or bool(answer.answer.get("choices", {}).get("also"))
-                counts[directions[entity_id], answer.person].append((correct, several))
-    return [
-        ChoiceResult(*key, sum(one for one, _ in given), len(given), sum(one for _, one in given))
-        for key, given in sorted(counts.items())
-    ]
+                key = directions[entity_id], answer.person
+                tests[key] += 1
+                right[key] += correct
+                ambiguous[key] += several
+    return [ChoiceResult(*key, right[key], tests[key], ambiguous[key]) for key in sorted(tests)]

@@ -134,24 +134,20 @@ def outcomes(
 ) -> dict[str, Outcome]:
     """Return the outcome of the answers about each entity."""
     same = partial(interface.same, text_agreement=queue.text_agreement)
-    return {
-        entity_id: resolve(
-            [
-                Answer(
-                    one.person,
-                    one.purpose,
-                    ReviewAnswer.model_validate(one.answer),
-                    one.annotation_key,
-                    one.annotated_at,
-                )
-                for one in found
-            ],
-            queue.overlap,
-            same,
-            independent=interface.independent,
-        )
-        for entity_id, found in answers.items()
-    }
+    resolved = {}
+    for entity_id, found in answers.items():
+        given = [
+            Answer(
+                one.person,
+                one.purpose,
+                ReviewAnswer.model_validate(one.answer),
+                one.annotation_key,
+                one.annotated_at,
+            )
+            for one in found
+        ]
+        resolved[entity_id] = resolve(given, queue.overlap, same, independent=interface.independent)
+    return resolved
 
 
 _REOPENED = {

@@ -91,11 +91,7 @@ def make_plan(store: Store, queue: Queue, server: str, tasks: Mapping[str, Store
         UsageError: the queue names an unknown person, or items wait in it and it requires more
             people than there are.
     """
-    waiting = [
-        candidate.entity.id
-        for candidate in candidates(store, queue)
-        if needs_review(queue, candidate)
-    ]
+    waiting = [one.entity.id for one in candidates(store, queue) if needs_review(queue, one)]
     named = len(_named(store, queue, "annotator"))
     if waiting and max(1, named) < queue.overlap:
         raise UsageError(
@@ -165,24 +161,22 @@ class _Planner:
         """Return tasks for annotators mixed with gold items, and tasks for adjudicators."""
         workers = self._workers()
         to_settle = self._conflicting_items(waiting)
-        items = [
-            item
-            for item in map(self._item, waiting)
-            if item.entity_id not in to_settle and item.active < self._queue.overlap
-        ]
         queue = self._queue
+        items = []
+        for entity_id in waiting:
+            item = self._item(entity_id)
+            if entity_id not in to_settle and item.active < queue.overlap:
+                items.append(item)
         given, mixed = self._first_opinions(items, workers)
         more = Counter(assignment.pseudonym for assignment in mixed)
         busier = [_with_more(one, more[one.pseudonym]) for one in workers]
         looks = assign(wanted(self._store, queue), busier, 1, queue.name)
         got = Counter(assignment.entity_id for assignment in given)
         short = [item for item in items if item.active + got[item.entity_id] < queue.overlap]
-        new = (
-            *(self._task(one.entity_id, one.pseudonym, gold=one.gold) for one in mixed),
-            *(self._task(one.entity_id, one.pseudonym, "audit") for one in looks),
-            *self._adjudications(sorted(to_settle)),
-        )
-        return Plan(new, short=len(short))
+        new = [self._task(one.entity_id, one.pseudonym, gold=one.gold) for one in mixed]
+        new += [self._task(one.entity_id, one.pseudonym, "audit") for one in looks]
+        new += self._adjudications(sorted(to_settle))
+        return Plan(tuple(new), short=len(short))
 
     def _first_opinions(
         self, items: Sequence[Item], workers: Sequence[Worker]
@@ -197,18 +191,20 @@ class _Planner:
         testing = answers_to_qualify(self._store, queue, self._people.annotators)
         if workers and len(testing) == len(workers) and len(gold) < queue.qualification:
             raise UsageError(too_little_gold(queue, len(gold)))
-        rooms = {
-            worker.pseudonym: room
-            for worker in workers
-            if (room := _room(queue, worker)) is not None
-        } | dict.fromkeys(testing, 0)
+        rooms: dict[str, int] = {}
+        for worker in workers:
+            room = _room(queue, worker)
+            if room is not None:
+                rooms[worker.pseudonym] = room
+        rooms |= dict.fromkeys(testing, 0)
         planned = {name: gold_among(room, name) for name, room in rooms.items()}
-        limited = [
-            one._replace(room=rooms[one.pseudonym] - planned[one.pseudonym])
-            if one.pseudonym in rooms
-            else one
-            for one in workers
-        ]
+        limited = []
+        for worker in workers:
+            name = worker.pseudonym
+            if name in rooms:
+                limited.append(worker._replace(room=rooms[name] - planned[name]))
+            else:
+                limited.append(worker)
         given = assign(items, limited, queue.overlap, queue.name)
         got = Counter(assignment.pseudonym for assignment in given)
         for name, room in rooms.items():
@@ -238,9 +234,8 @@ class _Planner:
             nobody_left = item.past and item.past >= people
             is_stuck = nobody_left and item.active < self._queue.overlap and not is_asked
             outcome = found.get(item.entity_id)
-            is_settled = any(
-                task.purpose == "adjudication" and task.state in _COUNTING for task in tasks
-            )
+            settling = [task.state for task in tasks if task.purpose == "adjudication"]
+            is_settled = any(state in _COUNTING for state in settling)
             if not is_settled and (is_stuck or (outcome and outcome.state == "conflict")):
                 to_settle.add(item.entity_id)
         return to_settle
@@ -263,14 +258,13 @@ class _Planner:
             yield self._task(entity_id, chosen, purpose="adjudication")
 
     def _item(self, entity_id: str) -> Item:
-        tasks = [
-            task
-            for task in self._by_entity[entity_id]
-            if task.purpose == "review" and (task.gold or task.state != "closed")
-        ]
-        active = sum(task.state in _COUNTING and not task.gold for task in tasks)
-        past = frozenset(task.assignee for task in tasks)
-        return Item(entity_id, past, active, self._priorities.get(entity_id, 0))
+        active = 0
+        past = set()
+        for task in self._by_entity[entity_id]:
+            if task.purpose == "review" and (task.gold or task.state != "closed"):
+                active += task.state in _COUNTING and not task.gold
+                past.add(task.assignee)
+        return Item(entity_id, frozenset(past), active, self._priorities.get(entity_id, 0))
 
     def _workers(self) -> list[Worker]:
         """Return the annotators with their open reviews, and what is left of the daily cap."""

@@ -84,16 +84,11 @@ def settle(
             copies[task.key].append(task)
         else:
             foreign.append(task.id)
-    there = {
-        key: min(tasks, key=lambda task: (not task.touched, task.id))
-        for key, tasks in copies.items()
-    }
-    surplus = [
-        task.id
-        for key, tasks in copies.items()
-        for task in tasks
-        if task.id != there[key].id and not task.touched
-    ]
+    there: dict[str, RemoteTask] = {}
+    surplus: list[int] = []
+    for key, tasks in copies.items():
+        kept = there[key] = min(tasks, key=lambda task: (not task.touched, task.id))
+        surplus += [task.id for task in tasks if task.id != kept.id and not task.touched]
     closed = [
         key for key, task in there.items() if stored[key].state == "closed" and not task.touched
     ]
@@ -139,12 +134,13 @@ def _unread_tasks(
     since = cursor.read_from if cursor else None
     changed = [task for task in desk.list_tasks(project_id, since) if task.key in keys]
     received = annotations_of(store, [task.key for task in changed])
-    return {
-        task.key
-        for task in changed
-        if {(one.id, one.updated_at) for one in task.annotations if not one.cancelled}
-        - {(one.remote_id, one.annotated_at) for one in received.get(task.key, ())}
-    }
+    unread = set()
+    for task in changed:
+        there = {(one.id, one.updated_at) for one in task.annotations if not one.cancelled}
+        here = {(one.remote_id, one.annotated_at) for one in received.get(task.key, ())}
+        if there - here:
+            unread.add(task.key)
+    return unread
 
 
 def erase(store: Store, desks: Desks, tasks: Iterable[StoredTask]) -> int:

@@ -259,12 +259,12 @@ def _deleted(
     with store.read() as connection:
         states = entity_states(connection, {task.entity_id for task in tasks.values()})
     live = [key for key, task in tasks.items() if states[task.entity_id] != "withdrawn"]
-    gone = {
-        (annotation.remote_id, tasks[key].entity_id)
-        for key, annotations in annotations_of(store, live).items()
-        for annotation in annotations
-        if (key, annotation.remote_id) not in seen and annotation.state not in _REMOVED
-    }
+    gone = set()
+    for key, annotations in annotations_of(store, live).items():
+        for annotation in annotations:
+            is_there = (key, annotation.remote_id) in seen
+            if not is_there and annotation.state not in _REMOVED:
+                gone.add((annotation.remote_id, tasks[key].entity_id))
     return tuple(
         Notice(entity_id=entity_id, annotation_id=remote_id, detail=detail)
         for remote_id, entity_id in sorted(gone)

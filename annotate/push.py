@@ -4,7 +4,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from itertools import count
+from itertools import chain, count
 
 from loupe.annotate.answers import ReviewAnswer
 from loupe.annotate.backend import Desks, DeskUnavailableError, LabelStudioDesk, NewTask
@@ -112,14 +112,12 @@ def _offered_drafts(
     asked = {task.key for task in tasks}
     images = {image: key for image, key in first.items() if key in asked}
     described = children_of(store, images, Role.DESCRIBES)
-    captions = fetch(store, {one for found in described.values() for one in found})
+    captions = fetch(store, set(chain.from_iterable(described.values())))
     drafted = parents_of(store, captions, Role.PROMPTED_BY)
-    drafts = {
-        images[image]: [
-            captions[one] for one in found if one in drafted and captions[one].state not in _OUT
-        ]
-        for image, found in described.items()
-    }
+    drafts: dict[str, list[StoredEntity]] = {}
+    for image, found in described.items():
+        of_models = [captions[one] for one in found if one in drafted]
+        drafts[images[image]] = [one for one in of_models if one.state not in _OUT]
     return {
         key: min(found, key=lambda draft: (draft.record(Caption).position, draft.seq))
         for key, found in drafts.items()
@@ -213,11 +211,11 @@ def _by_seat(
     by_seat: dict[Seat, list[StoredTask]] = defaultdict(list)
     for task in (*before, *new):
         by_seat[Seat(task.assignee, task.purpose)].append(task)
-    return [
-        (seat, tasks)
-        for seat, tasks in sorted(by_seat.items())
-        if any(task.state in WAITING or task.key in obsolete for task in tasks)
-    ]
+    busy = []
+    for seat, tasks in sorted(by_seat.items()):
+        if any(task.state in WAITING or task.key in obsolete for task in tasks):
+            busy.append((seat, tasks))
+    return busy
 
 
 def _explain_suspensions(store: Store, desks: Desks, queue: Queue) -> None:
@@ -241,14 +239,12 @@ def _progress_notes(store: Store, queue: Queue) -> dict[str, str]:
     today_began = midnight()
     in_all = answer_counts(store, queue.name)
     today = answer_counts(store, queue.name, today_began)
-    notes = {
-        name: _progress_note(
-            count - today.get(name, 0),
-            [check.correct for check in checks.get(name, ()) if check.answered_at < today_began],
-        )
-        for name, count in in_all.items()
-        if count > today.get(name, 0)
-    }
+    notes = {}
+    for name, answers in in_all.items():
+        earlier = answers - today.get(name, 0)
+        compared = [one for one in checks.get(name, ()) if one.answered_at < today_began]
+        if earlier > 0:
+            notes[name] = _progress_note(earlier, [one.correct for one in compared])
     testing = answers_to_qualify(store, queue, [one.pseudonym for one in annotators(store)])
     return notes | dict.fromkeys(testing, _qualification_note(queue))
 
@@ -284,12 +280,12 @@ def _suspension_note(revocation: Revocation, queue: Queue) -> str:
 
 def _unclear_tasks(store: Store, desks: Desks, queue: Queue) -> Iterable[StoredTask]:
     """Return the tasks on the server with unclear answers."""
-    tasks = {
-        one.task.key: one.task
-        for one in unclear_annotations(store, queue.name)
-        if one.state == "unclear" and one.task.task_id is not None
-        if one.task.server == desks(one.task.assignee).server_name
-    }
+    tasks = {}
+    for one in unclear_annotations(store, queue.name):
+        if one.state == "unclear" and one.task.task_id is not None:
+            is_here = one.task.server == desks(one.task.assignee).server_name
+            if is_here:
+                tasks[one.task.key] = one.task
     return tasks.values()
 
 

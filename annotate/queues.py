@@ -634,12 +634,9 @@ def queues_in_use(
 ) -> list[Queue]:
     """Return queues that have tasks, have checked items, or are declared."""
     names = {queue for queue, _ in count_tasks(store)} | set(declared.queues)
-    names |= {
-        f"{dataset}-{name}"
-        for name, step in declared.steps.items()
-        if step.checked
-        for dataset in count_states(store, step.kind)
-    }
+    for name, step in declared.steps.items():
+        if step.checked:
+            names |= {f"{dataset}-{name}" for dataset in count_states(store, step.kind)}
     return [declared.queue_named(name, policy) for name in sorted(names)]
 
 

@@ -369,10 +369,10 @@ def _content(remote: RemoteAnnotation, *, readable: bool) -> dict[str, Any]:
     if not readable:
         unread = remote.result if isinstance(remote.result, str) else json.dumps(remote.result)
         return {"unread": ascii(unread)[1:-1] if not unread.isascii() else unread}
-    regions = [
-        {field: region[field] for field in _REGION_FIELDS if field in region}
-        for region in remote.result
-    ]
+    regions = []
+    for region in remote.result:
+        kept = {field: region[field] for field in _REGION_FIELDS if field in region}
+        regions.append(kept)
     return {"regions": sorted(regions, key=canonical_json)}
 
 

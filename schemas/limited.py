@@ -2,11 +2,12 @@
 
 A worker is a separate process, reused between calls and killed when a call exceeds its limits: a
 decoder that hangs, crashes or allocates too much memory affects only the file that it was given.
-Workers are not forked from this process and its threads, but from a process that only imports what
-they need, so the successor of a killed worker starts in milliseconds. The kernel enforces the
-limits: a timer of CPU time, so that a busy machine refuses nothing, and `RLIMIT_DATA`, which Linux
-enforces and macOS does not. The caller waits ten times as long in wall-clock time for workers that
-sleep.
+The kernel enforces the limits: a timer of CPU time, so that a busy machine refuses nothing, and
+`RLIMIT_DATA`, which Linux enforces and macOS does not. The caller waits ten times as long in
+wall-clock time for workers that sleep.
+
+Workers are plain processes. Those of `multiprocessing` (and of pebble, which uses them) run the
+caller's main module again, so that a script without `if __name__ == "__main__"` would run twice.
 
 This limits cost and crashes, but is not a sandbox: a worker may read what its user may read.
 """
@@ -30,7 +31,6 @@ from pathlib import Path
 from types import GeneratorType
 from typing import Any, Final, NoReturn, TypeVar
 
-from loupe.schemas.errors import ServiceError
 from loupe.schemas.processes import PYTHON, processors
 
 T = TypeVar("T")
@@ -42,7 +42,7 @@ _ITEM, _END, _ERROR, _OUT_OF_MEMORY = range(4)
 _ENVIRONMENT: Final = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 _START: Final = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
-    "from loupe.schemas.limited import serve_forks; serve_forks(int(sys.argv[2]))"
+    "from loupe.schemas.limited import serve; serve(int(sys.argv[2]))"
 )
 
 
@@ -72,7 +72,8 @@ def run_limited(
         seconds: CPU time limit.
         memory: bytes that the worker may allocate in addition to what it holds before the call
             (None: no limit).
-        imports: modules that a new worker imports in addition to those of the function and `args`.
+        imports: modules that the worker imports before the time counts, in addition to those of the
+            function and `args`.
 
     Raises:
         LimitExceededError: it exceeded its limits, or the process died.
@@ -100,10 +101,10 @@ def _items(
     imports: Collection[str] = (),
 ) -> Generator[Any]:
     """Yield the items of a generator, or the result of another function as the only item."""
-    worker = _workers.take({*imports, *(one.__module__ for one in (function, *map(type, args)))})
+    worker = _workers.take()
     is_reusable = False
     try:
-        worker.send((function, args, seconds, memory))
+        worker.send((tuple(imports), function, args, seconds, memory))
         kind, value = worker.receive(seconds, memory)
         while kind == _ITEM:
             yield value
@@ -142,43 +143,12 @@ def unpacked_error(packed: PackedError) -> Exception:
     return error
 
 
-class _Origin:
-    """The process that workers are forked from, started on first use."""
+class _Worker:
+    """A process that runs calls one after the other."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._process: subprocess.Popen[bytes] | None = None
-
-    def fork(self, modules: set[str]) -> tuple[int, socket.socket]:
-        """Return the process id of a new worker that has imported `modules`, and its connection."""
-        with self._lock:
-            ours, theirs = socket.socketpair()
-            with theirs:
-                try:
-                    return self._fork(modules, theirs), ours
-                except (OSError, EOFError):  # it was killed
-                    self._end()
-                try:
-                    return self._fork(modules, theirs), ours
-                except (OSError, EOFError) as error:
-                    self._end()
-                    ours.close()
-                    raise ServiceError(
-                        "worker processes cannot be started: the process that starts them was "
-                        "killed twice; finished work is stored, run again to continue"
-                    ) from error
-
-    def _fork(self, modules: set[str], theirs: socket.socket) -> int:
-        if self._process is None:
-            self._start()
-        _send(self._socket, ("fork", sys.path, sorted(modules)))
-        socket.send_fds(self._socket, [b"."], [theirs.fileno()])
-        pid: int = _receive(self._socket)
-        return pid
-
-    def _start(self) -> None:
+        self._calls = 0
         self._socket, theirs = socket.socketpair()
-        self._socket.settimeout(_START_SECONDS)
         with theirs:
             self._process = subprocess.Popen(
                 [*PYTHON, "-c", _START, json.dumps(sys.path), str(theirs.fileno())],
@@ -189,36 +159,6 @@ class _Origin:
                 pass_fds=[theirs.fileno()],
                 start_new_session=True,  # Ctrl+C is for the caller
             )
-
-    def end_worker(self, pid: int) -> int:
-        """Kill a worker that has not ended yet; return its exit code, as in `subprocess`."""
-        with self._lock, suppress(OSError, EOFError):
-            _send(self._socket, ("end", pid))
-            code: int = _receive(self._socket)
-            return code
-        return -signal.SIGKILL  # the origin was killed; the worker ends with its connection
-
-    def end(self) -> None:
-        """End the process; workers end when their connection is closed."""
-        with self._lock:
-            self._end()
-
-    def _end(self) -> None:
-        if self._process is not None:
-            self._socket.close()
-            self._process.kill()
-            self._process.wait()
-            self._process = None
-
-
-class _Worker:
-    """A process that runs calls one after the other."""
-
-    def __init__(self, origin: _Origin, modules: set[str]) -> None:
-        self._origin = origin
-        self._pid, self._socket = origin.fork(modules)
-        self._has_ended = False
-        self._calls = 0
 
     @property
     def is_fresh(self) -> bool:
@@ -255,8 +195,7 @@ class _Worker:
             what = f"took more than {waits:g} s of time"
             raise LimitExceededError("too_slow", what) from None
         except (EOFError, ConnectionResetError):
-            self._has_ended = True
-            self._raise_death(self._origin.end_worker(self._pid), seconds, memory)
+            self._raise_death(self._process.wait(), seconds, memory)
         return message
 
     @staticmethod
@@ -274,8 +213,8 @@ class _Worker:
     def kill(self) -> None:
         """End the process in any state."""
         self._socket.close()
-        if not self._has_ended:
-            self._origin.end_worker(self._pid)
+        self._process.kill()
+        self._process.wait()
 
 
 class _Workers:
@@ -283,16 +222,15 @@ class _Workers:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._origin = _Origin()
         self._idle: list[_Worker] = []
 
-    def take(self, modules: set[str]) -> _Worker:
-        """Return an idle worker, or a new one that has imported `modules`."""
+    def take(self) -> _Worker:
+        """Return an idle worker, or a new one."""
         while True:
             with self._lock:
                 worker = self._idle.pop() if self._idle else None
             if worker is None:
-                return _Worker(self._origin, modules)
+                return _Worker()
             if worker.is_fresh:
                 return worker
             worker.kill()
@@ -311,12 +249,10 @@ class _Workers:
             idle, self._idle = self._idle, []
         for worker in idle:
             worker.kill()
-        self._origin.end()
 
     def forget(self) -> None:
         """Forget the workers, which belong to the process that this one was forked from."""
         self._lock = threading.Lock()
-        self._origin = _Origin()
         self._idle = []
 
 
@@ -358,55 +294,15 @@ def _read(source: socket.socket, size: int) -> bytearray:
     return data
 
 
-def serve_forks(handle: int) -> None:
-    """Main loop of the process that workers are forked from, until the caller is gone."""
+def serve(handle: int) -> None:
+    """Main loop of a worker: receive calls and send results until the caller is gone."""
     gc.set_threshold(100_000, 50, 100)  # as in `loupe.flows.cli.main`: workers make little garbage
     with socket.socket(fileno=handle) as caller, suppress(EOFError, OSError):
         while True:
-            match _receive(caller):
-                case "fork", paths, modules:
-                    _, (theirs,), *_ = socket.recv_fds(caller, 1, 1)
-                    sys.path[:] = paths
-                    _send(caller, _forked(modules, theirs, caller))
-                    os.close(theirs)
-                case "end", pid:
-                    _send(caller, _end(pid))
-
-
-def _end(pid: int) -> int:
-    """Kill a child that has not ended yet, and return its exit code."""
-    try:
-        ended, status = os.waitpid(pid, os.WNOHANG)
-        if not ended:
-            os.kill(pid, signal.SIGKILL)
-            status = os.waitpid(pid, 0)[1]
-        return os.waitstatus_to_exitcode(status)
-    except ChildProcessError:  # of a previous origin
-        return -signal.SIGKILL
-
-
-def _forked(modules: list[str], theirs: int, caller: socket.socket) -> int:
-    for name in modules:
-        with suppress(Exception):  # the worker finds out when it needs it
-            importlib.import_module(name)
-    gc.freeze()  # objects that are not traversed are not copied
-    pid = os.fork()
-    if pid == 0:
-        code = 1
-        try:
-            caller.close()
-            serve(theirs)
-            code = 0
-        finally:
-            os._exit(code)
-    return pid
-
-
-def serve(handle: int) -> None:
-    """Main loop of a worker: receive calls and send results until the caller is gone."""
-    with socket.socket(fileno=handle) as caller, suppress(EOFError, OSError):
-        while True:
-            function, args, seconds, memory = _receive(caller)
+            imports, function, args, seconds, memory = _receive(caller)
+            for name in imports:
+                with suppress(Exception):  # the call finds out when it needs it
+                    importlib.import_module(name)
             _limit(seconds, memory)
             if not _answer(caller, function, args, seconds):
                 return

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from enum import StrEnum
 from functools import cache
 from importlib.resources import files
+from itertools import permutations
 from string import ascii_uppercase
 from typing import NamedTuple
 
@@ -67,19 +68,12 @@ def indistinct(
         differences: the difference of each image from the anchor; None for the anchor.
     """
     kinds = differences or [None] * len(captions)
-    return [
-        [
-            other
-            for other in range(len(captions))
-            if other != position
-            and not _is_distinct(
-                captions[position],
-                captions[other],
-                in_order=not _ORDERED_TYPES.isdisjoint((kinds[position], kinds[other])),
-            )
-        ]
-        for position in range(len(captions))
-    ]
+    alike: list[list[int]] = [[] for _ in captions]
+    for position, other in permutations(range(len(captions)), 2):
+        in_order = not _ORDERED_TYPES.isdisjoint((kinds[position], kinds[other]))
+        if not _is_distinct(captions[position], captions[other], in_order=in_order):
+            alike[position].append(other)
+    return alike
 
 
 def caption_name(row: int, column: int) -> str:

@@ -30,11 +30,12 @@ class Brief(Record):
 
     def text(self) -> str:
         """Return the brief as lines, with single spaces within values."""
-        return "\n".join(
-            f"{field.title}: {' '.join(str(value).split())}"
-            for name, field in type(self).model_fields.items()
-            for value in _values(getattr(self, name))
-        )
+        lines = []
+        for name, field in type(self).model_fields.items():
+            for value in _values(getattr(self, name)):
+                words = str(value).split()
+                lines.append(f"{field.title}: {' '.join(words)}")
+        return "\n".join(lines)
 
     @classmethod
     def parse(cls, text: str) -> Self:

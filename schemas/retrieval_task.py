@@ -23,13 +23,16 @@ class TaskForm(Record):
     known: Literal["nothing", "texts", "licences", "truth"] = "nothing"
 
 
-TASK_FORMS = {
-    form.task: form
-    for file in sorted(
-        files("loupe.schemas").joinpath("tasks").iterdir(), key=lambda file: file.name
-    )
-    for form in [TaskForm.model_validate(tomllib.loads(file.read_text("utf-8")))]
-}
+def _task_forms() -> dict[RetrievalTask, TaskForm]:
+    folder = files("loupe.schemas").joinpath("tasks")
+    forms = {}
+    for file in sorted(folder.iterdir(), key=lambda file: file.name):
+        form = TaskForm.model_validate(tomllib.loads(file.read_text("utf-8")))
+        forms[form.task] = form
+    return forms
+
+
+TASK_FORMS = _task_forms()
 """The tasks of `tasks/*.toml`."""
 RENDERED_TASKS = tuple(task for task, form in TASK_FORMS.items() if form.known == "truth")
 """The tasks whose images can be drawn, so that their answers are known."""

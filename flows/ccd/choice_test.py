@@ -5,7 +5,6 @@ from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
 
-from loupe.annotate.agreement import Similarity, embedding_similarity, word_similarity
 from loupe.annotate.audits import Caption, DrawnChoices, Sample, Similarities, draw_choices
 from loupe.db.entities import ActivityRecord
 from loupe.db.release_rows import snapshot
@@ -15,6 +14,7 @@ from loupe.flows.engine.software import code_revision, software
 from loupe.release.contents import Contents, described_tier
 from loupe.release.format.rows import ReleaseRow
 from loupe.release.format.scratch import Scratch
+from loupe.retrieval.similarity.ranked import Similarity, embedding_similarity, word_similarity
 from loupe.schemas.records import Picture
 
 STAGE = "draw-choices"

@@ -148,43 +148,36 @@ def ccd(
     scores = score_contrastive(images, texts, listed, names=names)
     readings: dict[str, ContrastAccuracy | None] = dict(scores.accuracy.items())
     readings["image-to-text, k with k"] = scores.accuracy["image-to-text"].k_with_k
-    counts = {
-        direction: {
-            **{str(kind): one for kind, one in found.secondary.items()},
-            **{str(aspect): one for aspect, one in found.primary.items()},
-            "overall": found.overall,
-        }
-        for direction, found in readings.items()
-        if found is not None
-    }
+    counts: dict[str, dict[str, RightCount]] = {}
+    for direction, found in readings.items():
+        if found is not None:
+            of_direction = found.secondary | found.primary
+            counts[direction] = {str(kind): one for kind, one in of_direction.items()}
+            counts[direction]["overall"] = found.overall
     similar = {str(one.difference): one for one in scores.similarity}
     anchors = int(listed.is_original.sum())
-    document: dict[str, Any] = {
-        f"R@{depth}": {
-            direction: {str(setting): found.percent[depth] for setting, found in settings.items()}
-            for direction, settings in scores.recall.items()
-        }
-        for depth in DEPTHS
-    }
+    document: dict[str, Any] = {f"R@{depth}": {} for depth in DEPTHS}
+    recall: list[list[object]] = []
+    for direction, settings in scores.recall.items():
+        for depth in DEPTHS:
+            percents = {str(setting): one.percent[depth] for setting, one in settings.items()}
+            document[f"R@{depth}"][direction] = percents
+        for setting, one in settings.items():
+            asked = [direction, setting.replace("_to_", " → "), one.queries, one.candidates]
+            recall.append([*asked, *one.percent.values()])
     for key, value in (("FG-CDA", "accuracy"), ("FG-CDE", "error"), ("comparisons", "comparisons")):
-        document[key] = {
-            direction: {name: getattr(one, value) for name, one in found.items()}
-            for direction, found in counts.items()
-        }
+        document[key] = {}
+        for direction, by_kind in counts.items():
+            figures = {kind: getattr(one, value) for kind, one in by_kind.items()}
+            document[key][direction] = figures
+    document["similarities"] = {}
+    for kind, cosines in similar.items():
+        document["similarities"][kind] = cosines.model_dump(mode="json", exclude={"difference"})
     document |= {
-        "similarities": {
-            name: one.model_dump(mode="json", exclude={"difference"})
-            for name, one in similar.items()
-        },
         "samples": len(listed),
         "originals": anchors,
         "seconds": round(scores.seconds, 3),
     }
-    recall = [
-        (side, setting.replace("_to_", " → "), one.queries, one.candidates, *one.percent.values())
-        for side, settings in scores.recall.items()
-        for setting, one in settings.items()
-    ]
     columns = ["direction", "queries → candidates", "queries", "candidates", "R@1", "R@5"]
     lines: list[Line] = [Table("Recall, percent", columns, recall)]
     columns = ["type", "pairs", *counts, "cosine", "5 %", "95 %"]
@@ -239,31 +232,33 @@ def recos(
     images, texts = read_array(image_embeddings), read_array(text_embeddings)
     names = str(image_embeddings), str(text_embeddings)
     scores = score_recos(images, texts, listed, names=names)
-    parts = {
-        direction: found and {"overall": found.overall, **found.tasks}
-        for direction, found in scores.recall.items()
-    }
-    document: dict[str, Any] = {
-        f"R@{depth}": {
-            direction: found and {name: one.percent[depth] for name, one in found.items()}
-            for direction, found in parts.items()
-        }
-        for depth in DEPTHS
-    }
-    document["queries"] = {
-        direction: found and {name: one.queries for name, one in found.items()}
-        for direction, found in parts.items()
-    }
     captions = int(listed.captions.sum())
-    document |= {"images": len(listed), "captions": captions, "seconds": round(scores.seconds, 3)}
+    by_depth: dict[str, dict[str, Any]] = {f"R@{depth}": {} for depth in DEPTHS}
+    queries: dict[str, Any] = {}
     lines: list[Line] = []
-    for direction, found in parts.items():
+    for direction, found in scores.recall.items():
         if found is None:
+            for figures in (*by_depth.values(), queries):
+                figures[direction] = None
             lines.append(f"{direction} is not scored: some images have no caption")
             continue
-        rows = [(name, one.queries, *one.percent.values()) for name, one in found.items()]
+        parts = {"overall": found.overall} | found.tasks
+        for depth in DEPTHS:
+            percents = {name: one.percent[depth] for name, one in parts.items()}
+            by_depth[f"R@{depth}"][direction] = percents
+        queries[direction] = {name: one.queries for name, one in parts.items()}
+        rows = []
+        for name, one in parts.items():
+            if one.queries:
+                rows.append((name, one.queries, *one.percent.values()))
         columns = ("task", "queries", "R@1", "R@5", "R@10")
-        title = f"Recall {direction}, percent"
-        lines.append(Table(title, columns, [row for row in rows if row[1]]))
+        lines.append(Table(f"Recall {direction}, percent", columns, rows))
+    document = {
+        **by_depth,
+        "queries": queries,
+        "images": len(listed),
+        "captions": captions,
+        "seconds": round(scores.seconds, 3),
+    }
     lines.append(f"{len(listed):,} images, {captions:,} captions, {scores.seconds:.1f} s")
     return Answer(document, lines)

@@ -77,9 +77,6 @@ out = _console(stderr=False)
 err = _console(stderr=True)
 
 
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
-
-
 def say(line: str) -> None:
     """Print a line on standard output; nothing in it is interpreted as markup."""
     out.print(line, markup=False, soft_wrap=True)
@@ -200,16 +197,6 @@ def print_json(value: Any) -> None:
 
 def _plain(value: Any) -> Any:
     return value.model_dump(mode="json") if hasattr(value, "model_dump") else str(value)
-
-
-def csv_cell(value: Any) -> Any:
-    """Return the value of a cell in a CSV for people: a text never starts a formula.
-
-    Spreadsheets run what starts with one of these characters; an apostrophe before it makes it a
-    text. CSV that Loupe reads again would be written without it.
-    """
-    is_formula = isinstance(value, str) and value.startswith(_FORMULA)
-    return f"'{value}" if is_formula else value
 
 
 def write_page(path: Path, page: str) -> None:

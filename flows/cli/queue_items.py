@@ -1,6 +1,5 @@
 """Commands of `loupe queue` for the lead: items, gold items, priorities and hours."""
 
-import csv
 import sys
 from collections import Counter
 from datetime import datetime
@@ -11,7 +10,7 @@ import typer
 
 from loupe.flows.cli.commands import command, group
 from loupe.flows.cli.options import QueueArgument, QueuesArgument, opened_queue, opened_queues
-from loupe.flows.cli.output import Answer, Figure, Note, Table, csv_cell, first
+from loupe.flows.cli.output import Answer, Figure, Note, Table, first
 from loupe.schemas.errors import UsageError
 from loupe.schemas.wording import many
 
@@ -144,43 +143,27 @@ def hours(
     *,
     since: Annotated[datetime | None, typer.Option(formats=["%Y-%m-%d"])] = None,
     until: Annotated[datetime | None, typer.Option(formats=["%Y-%m-%d"])] = None,
-    longest: Annotated[float, typer.Option(min=0.1)] = 15,
     names: bool = False,
-    as_csv: Annotated[bool, typer.Option("--csv")] = False,
 ) -> Answer:
-    """Show the hours of each annotator by day and queue, for a timesheet.
+    """Show the hours of each annotator by day and queue.
 
     The time of an answer is as Label Studio measures it: from opening the task until the answer is
-    saved. Skipped tasks have no time.
+    saved, at most 15 minutes. Skipped tasks have no time.
 
     Args:
         since: First day (UTC).
         until: Last day (UTC).
-        longest: Maximum minutes counted per answer.
         names: Show names instead of pseudonyms.
-        as_csv: Print CSV.
     """
-    from loupe.annotate.statistics import TimesheetRow, timesheet
+    from loupe.annotate.statistics.hours import hours_worked
 
     store, queues = opened_queues(queue)
-    rows = timesheet(
-        store,
-        [one.name for one in queues],
-        since and since.date(),
-        until and until.date(),
-        longest_minutes=longest,
-        names=names,
-    )
-    if as_csv:
-        writer = csv.DictWriter(sys.stdout, TimesheetRow.model_fields)
-        writer.writeheader()
-        for row in rows:
-            values = dict(row) | {"hours": f"{row.hours:.4f}"}
-            writer.writerow({name: csv_cell(value) for name, value in values.items()})
-        raise typer.Exit
+    of_queues = [one.name for one in queues]
+    first, last = since and since.date(), until and until.date()
+    rows = hours_worked(store, of_queues, first, last, names=names)
     if not rows:
         return Answer(rows, ["no answers in this period"])
-    columns = ("day", "annotator", "queue", "answers", "hours", "shortened", "untimed")
+    columns = ("day", "annotator", "queue", "answers", "hours", "untimed")
     cells = (
         dict(row) | {"annotator": row.name or row.annotator, "hours": Figure(f"{row.hours:.2f}")}
         for row in rows

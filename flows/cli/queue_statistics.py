@@ -12,10 +12,10 @@ from loupe.flows.cli.options import QueuesArgument, opened_queues, settings
 from loupe.flows.cli.output import Answer, Line, PageOption, Table, write_page
 
 if TYPE_CHECKING:
-    from loupe.annotate.agreement import ChoiceAgreement, Estimate, Facts, Share
-    from loupe.annotate.overview import Overview
     from loupe.annotate.queues import Queue
-    from loupe.annotate.statistics import GoldAccuracy, QueueStatistics, Work
+    from loupe.annotate.statistics.agreement import ChoiceAgreement, Estimate, Facts, Share
+    from loupe.annotate.statistics.overview import Overview
+    from loupe.annotate.statistics.queue import QueueStatistics, Work
     from loupe.db.store import Store
 
 
@@ -37,8 +37,8 @@ def stats(
         names: Show names or pseudonyms (default: names on a terminal only).
         hourly_rate: Cost of an annotator per hour, to estimate the remaining cost.
     """
-    from loupe.annotate.overview import overview
-    from loupe.annotate.statistics_page import render_page
+    from loupe.annotate.statistics.overview import overview
+    from loupe.annotate.statistics.page import render_page
 
     store, queues = opened_queues(queue)
     found = overview(
@@ -148,9 +148,9 @@ def _work(work: "Work") -> list[object]:
     return [*counts, *seconds]
 
 
-def _quality(work: "Work", gold: "GoldAccuracy") -> list[str]:
+def _quality(work: "Work", gold: "Share") -> list[str]:
     verdicts = work.verdicts
-    shares = (verdicts.accepted, verdicts.edited, verdicts.rejected, gold.accuracy)
+    shares = (verdicts.accepted, verdicts.edited, verdicts.rejected, gold)
     return [_percent(one) for one in shares]
 
 

@@ -11,10 +11,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from loupe.annotate.agreement import Estimate, agreement
 from loupe.annotate.audits import choice_results
 from loupe.annotate.queues import Queue, flag_reasons, load_queues, newest_reports
-from loupe.annotate.statistics import shared_answers
+from loupe.annotate.statistics.agreement import Estimate, agreement
+from loupe.annotate.statistics.queue import shared_answers
 from loupe.db.decisions import decided_by_people
 from loupe.db.entities import LIVE, fetch, find, pages, parents_of
 from loupe.db.quarantine import asked_checks, unused_answers

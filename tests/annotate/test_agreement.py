@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from loupe.annotate.agreement import Fact, ItemAnswers, agreement
 from loupe.annotate.answers import ReviewAnswer
+from loupe.annotate.statistics.agreement import Fact, ItemAnswers, agreement
 
 FLEISS_1971 = """
     0 0 0 0 14

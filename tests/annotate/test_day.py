@@ -26,11 +26,11 @@ import uvicorn
 from loupe.annotate.backend import Desks
 from loupe.annotate.interfaces.page import choice_region
 from loupe.annotate.interfaces.registry import interface_of
-from loupe.annotate.overview import overview
 from loupe.annotate.pull import pull, reconcile
 from loupe.annotate.push import push
 from loupe.annotate.queues import Queue, shipped
-from loupe.annotate.statistics import queue_statistics
+from loupe.annotate.statistics.overview import overview
+from loupe.annotate.statistics.queue import queue_statistics
 from loupe.db.annotations import annotations_of
 from loupe.db.decisions import append_decisions
 from loupe.db.entities import AgentRef, NewDecision, StoredEntity, fetch, find, new_entity

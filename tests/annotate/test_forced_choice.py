@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from loupe.annotate.agreement import Similarity, word_similarity
 from loupe.annotate.audits import (
     PUBLISHED,
     Caption,
@@ -15,6 +14,7 @@ from loupe.annotate.audits import (
 from loupe.annotate.queues import shipped
 from loupe.db.entities import NewEntity
 from loupe.db.store import Store
+from loupe.retrieval.similarity.ranked import Similarity, word_similarity
 from loupe.schemas.errors import UsageError
 from loupe.schemas.proposals import ChoiceTest
 from loupe.schemas.provenance import Role

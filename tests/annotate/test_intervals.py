@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from loupe.annotate.agreement import FloatArray, estimate, ratio, share
+from loupe.annotate.statistics.agreement import FloatArray, estimate, ratio, share
 
 
 def test_wilsons_interval_equals_a_published_one() -> None:

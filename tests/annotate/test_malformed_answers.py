@@ -18,7 +18,7 @@ from loupe.annotate.interfaces.registry import interface_of
 from loupe.annotate.projects import Seat, project_spec
 from loupe.annotate.pull import discard, pull
 from loupe.annotate.queues import SHARED, Queue, shipped
-from loupe.annotate.statistics import queue_statistics
+from loupe.annotate.statistics.queue import queue_statistics
 from loupe.db.entities import NewEntity, find
 from loupe.db.reviews import StoredTask, announce_tasks, place_tasks, review_tasks
 from loupe.db.tables import Annotation

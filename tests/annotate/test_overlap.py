@@ -10,9 +10,9 @@ import pytest
 
 from loupe.annotate.audits import draw_audit_sample
 from loupe.annotate.backend import DeskUnavailableError, ProjectCounts
-from loupe.annotate.overview import overview
 from loupe.annotate.pull import pull, reconcile
 from loupe.annotate.queues import SHARED, Queue, shipped
+from loupe.annotate.statistics.overview import overview
 from loupe.db.annotations import annotations_of
 from loupe.db.decisions import append_decisions
 from loupe.db.entities import NewDecision, fetch, find

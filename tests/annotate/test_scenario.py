@@ -26,7 +26,7 @@ from loupe.annotate.backend import Desks, LabelStudioDesk
 from loupe.annotate.interfaces.registry import interface_of
 from loupe.annotate.pull import pull, reconcile
 from loupe.annotate.queues import SHARED, Queue, shipped
-from loupe.annotate.statistics import queue_statistics
+from loupe.annotate.statistics.queue import queue_statistics
 from loupe.db.annotations import annotations_of
 from loupe.db.decisions import append_decisions
 from loupe.db.entities import AgentRef, NewDecision, StoredEntity, fetch, find

@@ -5,9 +5,9 @@ from datetime import UTC, date, datetime, timedelta
 
 import pytest
 
-from loupe.annotate.agreement import ItemAnswers, agreement
 from loupe.annotate.answers import ReviewAnswer
-from loupe.annotate.statistics import DayOfWork, ItemCounts, queue_statistics
+from loupe.annotate.statistics.agreement import ItemAnswers, agreement
+from loupe.annotate.statistics.queue import DayOfWork, ItemCounts, queue_statistics
 from loupe.db.annotations import given_answers
 from loupe.db.store import Store
 from tests.annotate.review_history import (
@@ -78,7 +78,7 @@ def test_gold_items_and_adjudications_are_counted_separately(
         DayOfWork(day=START.date() + timedelta(days=1), reviews=1, adjudications=1),
     )
     assert found.agreement.items == 1
-    assert (found.gold.accuracy.count, found.gold.accuracy.of) == (1, 2)
+    assert (found.gold.count, found.gold.of) == (1, 2)
     settler = next(one for one in found.annotators if one.annotator == SETTLER.pseudonym)
     assert (settler.work.answers, settler.work.adjudications) == (0, 1)
 
@@ -94,18 +94,6 @@ def test_lead_times_cover_only_answers_that_state_them(
     lead = queue_statistics(sqlite_store, QUEUE, NOW).work.lead_time
     assert (lead.known, lead.median_seconds) == (4, 25.0)
     assert lead.p90_seconds == pytest.approx(709)
-
-
-def test_accuracy_per_day_covers_the_newest_answers(history: History, sqlite_store: Store) -> None:
-    queue = QUEUE.model_copy(update={"accuracy_window": 2, "accuracy_least": 1})
-    right = (True, True, False, False)
-    for number, (gold, correct) in enumerate(zip(history.items(4), right, strict=True)):
-        at = START + timedelta(days=number // 2, minutes=number)
-        history.check(history.answer(gold, CAREFUL, "accept", at, gold=True), CAREFUL, correct, at)
-    history.write()
-    found = queue_statistics(sqlite_store, queue, NOW).gold
-    assert [(day.correct, day.answers, day.recent) for day in found.days] == [(2, 2, 1), (0, 2, 0)]
-    assert (found.window, found.floor) == (2, queue.accuracy_floor)
 
 
 def test_the_counts_of_weeks_of_work_add_up(sqlite_store: Store) -> None:
@@ -124,7 +112,7 @@ def test_the_counts_of_weeks_of_work_add_up(sqlite_store: Store) -> None:
     careless, careful = by_name[CARELESS.name], by_name[CAREFUL.name]
     kappas = [one.agreement.choices[0].cohen.value or 0 for one in (careless, careful)]
     assert kappas[0] < kappas[1]
-    assert (careless.gold.accuracy.value or 0) < (careful.gold.accuracy.value or 0)
+    assert (careless.gold.value or 0) < (careful.gold.value or 0)
     assert careless.returns == 1
     assert found.returns[0].annotator == CARELESS.pseudonym
     assert found.forecast.earliest is not None
@@ -147,7 +135,7 @@ def test_statistics_of_an_empty_queue(sqlite_store: Store) -> None:
     found = queue_statistics(sqlite_store, QUEUE, NOW)
     assert found.items == ItemCounts()
     assert found.work.lead_time.median_seconds is None
-    assert found.gold.accuracy.value is None
+    assert found.gold.value is None
     assert found.annotators == ()
     assert found.forecast.answers_needed == 0
 

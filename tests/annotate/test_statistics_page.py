@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from loupe.annotate.answers import Verdict
-from loupe.annotate.overview import Overview, overview
-from loupe.annotate.statistics_page import duration, nice_scale, render_page, scale_of, shown_days
+from loupe.annotate.statistics.overview import Overview, overview
+from loupe.annotate.statistics.page import duration, nice_scale, render_page, scale_of, shown_days
 from loupe.db.store import Store
 from tests.annotate.review_history import (
     CAREFUL,
@@ -110,7 +110,7 @@ def test_the_figures_of_the_tables_equal_those_of_json(
         assert value == ("" if expected is None else str(expected)), place
     places = {place for place, _ in figures}
     for number, one in enumerate(shown.queues[0].annotators):
-        wanted = {"work.answers", "gold.accuracy.value", "work.lead_time.median_seconds"}
+        wanted = {"work.answers", "gold.value", "work.lead_time.median_seconds"}
         own = f"queues.0.annotators.{number}"
         assert {f"{own}.{figure}" for figure in wanted} <= places, one.annotator
     assert {

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loupe.annotate.statistics import DayOfWork, forecast, useful_per_day
+from loupe.annotate.statistics.forecast import forecast
+from loupe.annotate.statistics.queue import DayOfWork, useful_per_day
 
 TODAY = date(2026, 3, 26)
 

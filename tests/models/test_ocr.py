@@ -12,6 +12,8 @@ from loupe.sources.rendered.collection import render_tasks
 from loupe.sources.rendered.pen import RenderedImage
 from loupe.sources.rendered.signs import MOST_UNREAD, drawn_texts, unread_share
 
+pytestmark = pytest.mark.slow
+
 ERROR_RATE = 0.05
 """Upper bound of the character error rate; docs/benchmarks.md has larger measurements."""
 

@@ -1,6 +1,8 @@
 import re
 from typing import Literal
 
+import pytest
+
 from loupe.demo.composer.rewriter import RuleRewriter
 from loupe.flows.ufine3c.faithfulness import check_faithfulness
 from loupe.schemas.faithfulness import FaithfulnessReport, RewritePair
@@ -56,6 +58,7 @@ def test_captions_without_a_person_are_reordered() -> None:
         assert words <= set(re.findall(r"\w+", text.lower())), text
 
 
+@pytest.mark.slow
 def test_rewrites_are_faithful_and_visibly_different() -> None:
     texts = [*own_texts()[::2], *(real_texts() if REAL.exists() else [])]
     styles: tuple[Style, ...] = ("plain", "flowing", "brief")

@@ -27,6 +27,7 @@ def test_programs_print_one_line() -> None:
     assert len(families) >= 10
 
 
+@pytest.mark.slow
 def test_a_program_prints_its_output_in_every_language(subtests: pytest.Subtests) -> None:
     for language, command in _RUN.items():
         if shutil.which(command[0]) is None:

@@ -22,7 +22,10 @@ from tests.retrieval.cfam.network.small_training import (
     train_slowly,
 )
 
-pytestmark = pytest.mark.xdist_group("cfam_training")  # run shared trainings once
+pytestmark = [  # run shared trainings once
+    pytest.mark.slow,
+    pytest.mark.xdist_group("cfam_training"),
+]
 
 Weights = dict[str, Tensor]
 

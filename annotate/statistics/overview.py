@@ -9,16 +9,16 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, date, datetime
 from typing import Literal
 
-from loupe.annotate.agreement import Facts, Share
 from loupe.annotate.gold import answers_to_qualify
 from loupe.annotate.planning import people_of, too_little_gold
 from loupe.annotate.queues import SHARED, Queue
-from loupe.annotate.statistics import (
+from loupe.annotate.statistics.agreement import Facts, Share
+from loupe.annotate.statistics.hours import hours_worked
+from loupe.annotate.statistics.queue import (
     AnnotatorStatistics,
     LeadTime,
     QueueStatistics,
     queue_statistics,
-    timesheet,
 )
 from loupe.db.calls import cost_rows
 from loupe.db.gold import IN_FORCE, gold_items
@@ -33,21 +33,19 @@ from loupe.db.reviews import (
 from loupe.db.store import Store
 from loupe.schemas.base import Record
 from loupe.schemas.errors import UsageError
-from loupe.schemas.quality import LONGEST_MINUTES
 from loupe.schemas.wording import many
 
 LEAST_ANSWERS = 20
 """The minimum number of answers (or pairs, or times) on both sides of a comparison."""
 _LEAST_GOLD = 10
 """The minimum number of gold items on both sides of a comparison."""
-_LEAST_MEANWHILE = 10  # pairs of the others; with fewer, it is not clear who of two has changed
 _FAST = 0.5  # a median below this share of the others' is too fast
 _ACCEPTS_ALL = 0.95
 _LEAST_DIFFERENCE = 0.1  # of shares
 _IDLE_DAYS = 3
 _LOUPE = "the account of Loupe itself"
 _Name = Callable[[str], str]
-_Kind = Literal["fast", "accepts_all", "disagrees", "gold", "drift", "gold_drift"]
+_Kind = Literal["fast", "accepts_all", "disagrees", "gold"]
 
 
 class Remark(Record):
@@ -108,8 +106,7 @@ class Overview(Record):
         blocked: what each build waits for.
         problems: why a queue cannot continue, that no one works on it, or who is suspended; and
             what to do.
-        findings: figures of annotators that differ from those of the others or, for a drift, from
-            their own earlier ones.
+        findings: figures of annotators that differ from those of the others.
         compared: how many people of each queue have enough answers to be compared.
         left: the work left.
         costs: what accepted items cost so far.
@@ -327,10 +324,6 @@ _SENTENCES: dict[_Kind, str] = {
     "disagrees": "agrees with the others in {} pairs of answers; "
     "the others among themselves in {} pairs",
     "gold": "is right in {} gold answers; the others in {} gold answers",
-    "drift": "agrees less with the others than before: in {} newest pairs, "
-    "earlier in {} pairs; the others meanwhile in {} pairs",
-    "gold_drift": "is less often right than before: in {} newest gold answers, "
-    "earlier in {} gold answers",
 }
 """The sentence of each finding, with the figures that it compares."""
 
@@ -338,20 +331,13 @@ _SENTENCES: dict[_Kind, str] = {
 def _findings(queue: str, person: AnnotatorStatistics, who: str) -> Iterator[Remark]:
     """Return differences too large, over too many answers, to be likely by chance."""
     times, accepted = person.work.lead_time, person.work.verdicts.accepted
-    pairs, gold, others = person.pairs, person.gold, person.others
+    others = person.others
     accepts_all = (accepted.value or 0) >= _ACCEPTS_ALL and _is_less(others.accepted, accepted)
-    alone = _is_less(pairs.newest, others.agreed_meanwhile, _LEAST_MEANWHILE)
-    drifts = alone and _is_less(pairs.newest, pairs.earlier)
     comparisons: dict[_Kind, tuple[bool, tuple[LeadTime | Share, ...]]] = {
         "fast": (_is_fast(times, others.lead_time), (times, others.lead_time)),
         "accepts_all": (accepts_all, (accepted, others.accepted)),
-        "disagrees": (_is_less(pairs.agreed, others.agreed), (pairs.agreed, others.agreed)),
-        "gold": (_is_less(gold.accuracy, others.gold, _LEAST_GOLD), (gold.accuracy, others.gold)),
-        "drift": (drifts, (pairs.newest, pairs.earlier, others.agreed_meanwhile)),
-        "gold_drift": (
-            _is_less(gold.newest, gold.earlier, _LEAST_GOLD),
-            (gold.newest, gold.earlier),
-        ),
+        "disagrees": (_is_less(person.agreed, others.agreed), (person.agreed, others.agreed)),
+        "gold": (_is_less(person.gold, others.gold, _LEAST_GOLD), (person.gold, others.gold)),
     }
     for kind, (differs, figures) in comparisons.items():
         if differs:
@@ -436,7 +422,7 @@ def _accepted_cost(store: Store, queue: Queue) -> AcceptedCost | None:
     """Return what an accepted item cost; None without one, or without any effort."""
     states = count_states(store, queue.kind, queue.left_out).get(queue.dataset, {})
     accepted = states.get("accepted", 0)
-    times = timesheet(store, [queue.name], longest_minutes=LONGEST_MINUTES)
+    times = hours_worked(store, [queue.name])
     calls = cost_rows(store, queue.dataset)
     if not accepted or not (times or calls):
         return None

@@ -1,4 +1,8 @@
-"""Statistics of review: agreement, throughput, accuracy, forecast."""
+"""The statistics of a review queue.
+
+Days are UTC. Rates, lead times and agreement are computed from first opinions; gold items,
+adjudications and audit samples are counted separately.
+"""
 
 import math
 from collections import Counter, defaultdict
@@ -10,7 +14,10 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from loupe.annotate.agreement import (
+from loupe.annotate.answers import ReviewAnswer
+from loupe.annotate.interfaces.registry import interface_of
+from loupe.annotate.queues import Queue, candidates, needs_review
+from loupe.annotate.statistics.agreement import (
     Agreement,
     Fact,
     Facts,
@@ -19,9 +26,7 @@ from loupe.annotate.agreement import (
     agreement,
     share,
 )
-from loupe.annotate.answers import ReviewAnswer
-from loupe.annotate.interfaces.registry import interface_of
-from loupe.annotate.queues import Queue, candidates, needs_review
+from loupe.annotate.statistics.forecast import Forecast, forecast
 from loupe.db.annotations import GivenAnswer, given_answers, unclear_annotations
 from loupe.db.gold import StoredCheck, all_checks, revocations
 from loupe.db.review_audits import (
@@ -29,85 +34,10 @@ from loupe.db.review_audits import (
     TaskCount,
     item_progress,
     task_counts,
-    timed_answers,
 )
 from loupe.db.reviews import WAITING, names_of_annotators
 from loupe.db.store import Store
-from loupe.retrieval.ranking import SEED
 from loupe.schemas.base import Record
-
-# A forecast of when the work will be done, if future days are like past ones.
-#
-# Each future day is a random one of the last days, idle ones included, until there are enough
-# answers. The middle 80 % of a thousand such simulations are the range of dates, so that weekends,
-# sick leave and a single busy day have the weight they had in the past.
-
-_RECENT_DAYS = 28
-LEAST_DAYS = 3
-_FUTURES = 1000
-_RANGE = (10, 90)
-_LONGEST_DAYS = 3650
-
-
-class Forecast(Record):
-    """The answers still needed, and the days between which they are expected.
-
-    `per_day` is the mean number of answers a day over the last `days` days. Without a forecast, the
-    dates are None and `reason` says why.
-    """
-
-    answers_needed: int
-    days: int = 0
-    per_day: float | None = None
-    earliest: date | None = None
-    latest: date | None = None
-    reason: str = ""
-
-
-def forecast(answers_needed: int, per_day: Sequence[int], today: date) -> Forecast:
-    """Return when the answers are expected.
-
-    Args:
-        answers_needed: the number of answers still needed.
-        per_day: the number of answers on each full day since the first one, oldest first; only the
-            last `_RECENT_DAYS` are used.
-        today: the first day of the forecast.
-    """
-    recent = np.asarray(per_day[-_RECENT_DAYS:], dtype=np.int64)
-    days = len(recent)
-    known: dict[str, Any] = {
-        "answers_needed": answers_needed,
-        "days": days,
-        "per_day": float(recent.mean()) if days else None,
-    }
-    if answers_needed == 0:
-        return Forecast(**known, earliest=today, latest=today)
-    if days < LEAST_DAYS:
-        reason = f"a forecast needs {LEAST_DAYS} full days of work; there are {days}"
-        return Forecast(**known, reason=reason)
-    if not recent.any():
-        return Forecast(**known, reason=f"there are no answers in the last {days} days")
-    earliest, latest = _days_needed(answers_needed, recent)
-    if latest > _LONGEST_DAYS:
-        return Forecast(**known, reason="at this rate it takes more than ten years")
-    first = today - timedelta(days=1)
-    return Forecast(
-        **known, earliest=first + timedelta(days=earliest), latest=first + timedelta(days=latest)
-    )
-
-
-def _days_needed(answers: int, recent: np.ndarray[tuple[int], np.dtype[np.int64]]) -> list[int]:
-    """Return the days needed in a good and in a bad simulation, at least one."""
-    generator = np.random.default_rng(SEED)
-    came = generator.choice(recent, size=(_FUTURES, _LONGEST_DAYS + 1)).cumsum(axis=1)
-    needed = 1 + (came < answers).sum(axis=1)
-    return [int(days) for days in np.percentile(needed, _RANGE, method="inverted_cdf")]
-
-
-# The statistics of a review queue.
-#
-# Days are UTC. Rates, lead times and agreement are computed from first opinions; gold items,
-# adjudications and audit samples are counted separately.
 
 
 class ItemCounts(Record):
@@ -196,31 +126,6 @@ class Work(Record):
     days: tuple[DayOfWork, ...]
 
 
-class GoldDay(Record):
-    """The gold answers of a day; `recent` is the accuracy over the newest ones by its end."""
-
-    day: date
-    correct: int
-    answers: int
-    recent: float
-
-
-class GoldAccuracy(Record):
-    """The accuracy on gold items, in total and by day.
-
-    `recent` is computed over the `window` newest answers of all people; if an annotator's own falls
-    below `floor`, their unconfirmed work is revoked. `newest` are these answers, `earlier` all
-    before them.
-    """
-
-    accuracy: Share
-    earlier: Share
-    newest: Share
-    floor: float
-    window: int
-    days: tuple[GoldDay, ...]
-
-
 class Return(Record):
     """A revocation: the annotator, the time and the accuracy."""
 
@@ -233,44 +138,32 @@ class Return(Record):
     state: str
 
 
-class Pairs(Record):
-    """The pairs of answers to one item in which two people agree; `newest` are the newest ones.
-
-    Answers agree if the queue treats them as the same, or if the verdicts are equal and no text
-    states another value of an attribute than the other.
-    """
-
-    agreed: Share
-    earlier: Share
-    newest: Share
-
-
 class Others(Record):
     """The figures of the others of a queue, to compare one annotator with.
 
-    Pairs are those among themselves; `agreed_meanwhile` are those since the first of the newest
-    pairs of the annotator.
+    `agreed` are the pairs of answers among themselves.
     """
 
     lead_time: LeadTime
     accepted: Share
     agreed: Share
-    agreed_meanwhile: Share
     gold: Share
 
 
 class AnnotatorStatistics(Record):
     """One annotator's work; `name` is None unless names are requested.
 
-    `pairs` are those of the annotator's answers with others' to the same items.
+    `agreed` are the pairs of the annotator's and another's answer to one item that agree: the queue
+    treats them as the same, or the verdicts are equal and no text states another value of an
+    attribute than the other.
     """
 
     annotator: str
     name: str | None
     work: Work
     agreement: Agreement
-    pairs: Pairs
-    gold: GoldAccuracy
+    agreed: Share
+    gold: Share
     others: Others
     returns: int
 
@@ -304,7 +197,7 @@ class QueueStatistics(Record):
     items: ItemCounts
     work: Work
     agreement: Agreement
-    gold: GoldAccuracy
+    gold: Share
     returns: tuple[Return, ...]
     unclear: tuple[UnclearTask, ...]
     forecast: Forecast
@@ -424,7 +317,7 @@ def queue_statistics(
         items=items,
         work=work,
         agreement=agreement(answers.shared, facts),
-        gold=_gold(queue, [check for found in checks.values() for check in found]),
+        gold=_right(check for found in checks.values() for check in found),
         returns=tuple(
             Return(
                 annotator=one.assignee,
@@ -460,8 +353,8 @@ def queue_statistics(
                     [task for task in tasks if task.assignee == annotator],
                 ),
                 agreement=agreement(answers.shared, facts, annotator),
-                pairs=_pairs(annotator, answers.pairs),
-                gold=_gold(queue, checks.get(annotator, [])),
+                agreed=_agreed(pair for pair in answers.pairs if annotator in pair.people),
+                gold=_right(checks.get(annotator, [])),
                 others=_others(annotator, answers, checks),
                 returns=sum(found.assignee == annotator for found in returned),
             )
@@ -493,26 +386,21 @@ class _Answers:
             if agree is None:
                 continue
             for one, other in combinations(opinions, 2):
-                at = max(opinions[one].annotated_at, opinions[other].annotated_at)
-                self.pairs.append(_Pair(at, {one, other}, agree(read[one], read[other])))
-        self.pairs.sort(key=lambda pair: pair.at)
+                self.pairs.append(_Pair({one, other}, agree(read[one], read[other])))
 
 
 class _Pair(NamedTuple):
-    """Two people's answers to one item: the time of the later one, and whether they agree."""
+    """Two people's answers to one item: who they are, and whether the answers agree."""
 
-    at: datetime
     people: set[str]
     agreed: bool
 
 
 _Agree = Callable[[ReviewAnswer, ReviewAnswer], bool]
-_NEWEST_PAIRS = 30
-"""The number of newest pairs that are compared with the earlier ones."""
 
 
 def _agreeing(queue: Queue, facts: Facts | None) -> _Agree:
-    """Return whether two answers agree, as in `Pairs`; without `facts`, as the queue decides."""
+    """Return whether two answers agree; without `facts`, as the queue decides."""
     interface = interface_of(queue)
     stated = None if facts is None else cache(facts)
 
@@ -538,33 +426,26 @@ def _contradict(one: Collection[Fact], other: Collection[Fact]) -> bool:
     return any(values[0][key].isdisjoint(values[1][key]) for key in values[0].keys() & values[1])
 
 
-def _pairs(annotator: str, pairs: Iterable[_Pair]) -> Pairs:
-    agreed = [pair.agreed for pair in pairs if annotator in pair.people]
-    return Pairs(
-        agreed=_share_of(agreed),
-        earlier=_share_of(agreed[:-_NEWEST_PAIRS]),
-        newest=_share_of(agreed[-_NEWEST_PAIRS:]),
-    )
-
-
 def _others(
     annotator: str, answers: _Answers, checks: Mapping[str, Sequence[StoredCheck]]
 ) -> Others:
     """Return the figures of all but one annotator; pairs with that annotator are left out."""
     others = [one for who in answers.tallied if who != annotator for one in answers.tallied[who]]
-    newest = [pair.at for pair in answers.pairs if annotator in pair.people][-_NEWEST_PAIRS:]
-    pairs = [pair for pair in answers.pairs if annotator not in pair.people]
-    meanwhile = [pair.agreed for pair in pairs if newest and pair.at >= newest[0]]
     return Others(
         lead_time=_lead_time(others),
         accepted=_verdicts(others).accepted,
-        agreed=_share_of([pair.agreed for pair in pairs]),
-        agreed_meanwhile=_share_of(meanwhile),
-        gold=_share_of([one.correct for who in checks if who != annotator for one in checks[who]]),
+        agreed=_agreed(pair for pair in answers.pairs if annotator not in pair.people),
+        gold=_right(one for who in checks if who != annotator for one in checks[who]),
     )
 
 
-def _share_of(held: Sequence[bool]) -> Share:
+def _agreed(pairs: Iterable[_Pair]) -> Share:
+    held = [pair.agreed for pair in pairs]
+    return share(sum(held), len(held))
+
+
+def _right(checks: Iterable[StoredCheck]) -> Share:
+    held = [check.correct for check in checks]
     return share(sum(held), len(held))
 
 
@@ -599,32 +480,6 @@ def _stage(progress: ItemProgress | None, overlap: int) -> Stage:
     return "open" if progress.waiting else "waiting"
 
 
-def _gold(queue: Queue, checks: Iterable[StoredCheck]) -> GoldAccuracy:
-    in_order = sorted(checks, key=lambda check: (check.answered_at, check.annotation_key))
-    days = []
-    done: list[bool] = []
-    for day, group in groupby(in_order, key=lambda check: check.answered_at.astimezone(UTC).date()):
-        today = [check.correct for check in group]
-        done += today
-        newest = done[-queue.accuracy_window :]
-        days.append(
-            GoldDay(
-                day=day,
-                correct=sum(today),
-                answers=len(today),
-                recent=sum(newest) / len(newest),
-            )
-        )
-    return GoldAccuracy(
-        accuracy=_share_of(done),
-        earlier=_share_of(done[: -queue.accuracy_window]),
-        newest=_share_of(done[-queue.accuracy_window :]),
-        floor=queue.accuracy_floor,
-        window=queue.accuracy_window,
-        days=tuple(days),
-    )
-
-
 _LONGEST_GIVEN = 200
 
 
@@ -639,65 +494,6 @@ def _in_words(result: Mapping[str, Any]) -> str:
             parts.append(f"{region.get('from_name')}: {', '.join(said)}")
     text = "; ".join(parts)
     return text if len(text) <= _LONGEST_GIVEN else f"{text[:_LONGEST_GIVEN]}…"
-
-
-class TimesheetRow(Record):
-    """The time of an annotator in a queue on a day (UTC).
-
-    `answers` counts answers and later changes of them, gold items, adjudications and audits
-    included. `shortened` counts those longer than the maximum that counts, `untimed` those without
-    a time.
-    """
-
-    day: date
-    annotator: str
-    name: str | None
-    queue: str
-    answers: int
-    hours: float
-    shortened: int
-    untimed: int
-
-
-def timesheet(
-    store: Store,
-    queues: Iterable[str],
-    first: date | None = None,
-    last: date | None = None,
-    *,
-    longest_minutes: float,
-    names: bool = False,
-) -> list[TimesheetRow]:
-    """Return the time that people spent, by day, person and queue.
-
-    A task counts for `longest_minutes` at most, even if it was left open. Label Studio adds the
-    time of a change to that of the answer, so that only the difference is new.
-    """
-    people = names_of_annotators(store) if names else {}
-    before: dict[tuple[str, int], float] = {}
-    found: dict[tuple[date, str, str], list[float | None]] = defaultdict(list)
-    for one in timed_answers(store, queues):
-        new = None
-        if one.seconds is not None:
-            new = max(0.0, one.seconds - before.get((one.task_key, one.remote_id), 0.0))
-            before[one.task_key, one.remote_id] = one.seconds
-        day = one.annotated_at.astimezone(UTC).date()
-        if (first is None or first <= day) and (last is None or day <= last):
-            found[day, one.annotator, one.queue].append(new)
-    longest = 60 * longest_minutes
-    return [
-        TimesheetRow(
-            day=day,
-            annotator=annotator,
-            name=people.get(annotator),
-            queue=queue,
-            answers=len(times),
-            hours=sum(min(time, longest) for time in times if time is not None) / 3600,
-            shortened=sum(time is not None and time > longest for time in times),
-            untimed=times.count(None),
-        )
-        for (day, annotator, queue), times in sorted(found.items())
-    ]
 
 
 def shared_answers(store: Store, queue: str) -> list[ItemAnswers]:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from loupe.annotate.agreement import embedding_similarity, word_similarity
+from loupe.retrieval.similarity.ranked import embedding_similarity, word_similarity
 from loupe.schemas.errors import UsageError
 
 texts = st.lists(

@@ -9,8 +9,8 @@ from datetime import date, datetime, timedelta
 from itertools import count
 from typing import NamedTuple
 
-from loupe.annotate.overview import Overview
-from loupe.annotate.statistics import DayOfWork, GoldAccuracy, QueueStatistics
+from loupe.annotate.statistics.overview import Overview
+from loupe.annotate.statistics.queue import DayOfWork, QueueStatistics
 from loupe.schemas.pages import page_environment
 
 _SHOWN_DAYS = 42
@@ -65,7 +65,6 @@ def render_page(overview: Overview) -> str:
         shown_name=shown_name,
         throughput=throughput,
         scale_of=scale_of,
-        gold_line=gold_line,
         days_of=lambda queue: shown_days(queue.work.days, queue.at),
     )
 
@@ -137,13 +136,3 @@ def scale_of(queue: QueueStatistics) -> Scale:
     starts = ((0.0, 0.2), (-0.2, 0.2), (-0.5, 0.5))  # so that 0 and 1 are marks
     least = min(ends, default=0.0)
     return Scale(*next((start for start in starts if least >= start[0]), (-1.0, 0.5)))
-
-
-def gold_line(gold: GoldAccuracy, days: Sequence[date]) -> list[tuple[float, float]]:
-    """Return the recent gold accuracy by day: (x, y) in percent, y from the top."""
-    place = {day: 100 * (number + 0.5) / len(days) for number, day in enumerate(days)}
-    return [
-        (round(place[day.day], 2), round(100 - 100 * day.recent, 2))
-        for day in gold.days
-        if day.day in place
-    ]

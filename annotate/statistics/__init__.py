@@ -1,0 +1,1 @@
+"""Statistics of review: agreement, progress, accuracy, hours, forecast, and their page."""

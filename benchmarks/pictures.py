@@ -1,0 +1,103 @@
+"""Take the pictures of the README: a labelling page, and the rows of a release.
+
+    python -m benchmarks.pictures [--out docs/images]
+
+Builds the demonstration, and its rewrites once more as a dataset that people review; starts Label
+Studio, and photographs both with a headless Chromium. Takes about five minutes.
+"""
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+from PIL import Image
+from playwright.sync_api import Page, sync_playwright
+
+from loupe.services.process import free_port
+
+_REVIEWED = """
+dataset = "street"
+seed = 7
+identities_per_source = 2
+gate = "required"
+
+[[sources]]
+name = "people"
+format = "cuhk-pedes"
+annotations = "{world}/cuhk-pedes-demo/reid_raw.json"
+images = "{world}/cuhk-pedes-demo/images"
+granularity = "coarse"
+licence = "CC0-1.0"
+"""
+_SUBMIT = "[aria-label='Submit current annotation']"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, default=Path("docs/images"))
+    out = parser.parse_args().out
+    out.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
+        home = Path(folder) / "home"
+        program = shutil.which("chromium-headless-shell") or shutil.which("chromium")
+        browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        loupe(home, "demo")
+        (release,) = (home / "releases").glob("ufine3c-demo-*")
+        report = Path(folder) / "report"
+        loupe(home, "release", "report", release, "--out", report, "--previews")
+        rows = browser.new_page(viewport={"width": 1200, "height": 740})
+        rows.goto((report / "index.html").as_uri())
+        keep(rows, out / "rows.webp")
+        page = browser.new_page(viewport={"width": 1280, "height": 800})
+        try:
+            open_task(home, page)
+            keep(page, out / "labelling-page.webp")
+        finally:
+            loupe(home, "down")
+
+
+def loupe(home: Path, *arguments: object) -> Any:
+    """Run a command on a home; return what it prints as JSON."""
+    command = [sys.executable, "-m", "loupe.flows.cli.main", *map(str, arguments), "--json"]
+    environment = os.environ | {"LOUPE_HOME": str(home)}
+    ran = subprocess.run(command, env=environment, stdout=subprocess.PIPE, check=True)
+    return json.loads(ran.stdout)
+
+
+def open_task(home: Path, page: Page) -> None:
+    """Have people review rewrites, and open the first as an annotator."""
+    ports = {"label-studio": free_port(), "blobs": free_port()}
+    options = [f"--{name}-port={port}" for name, port in ports.items()]
+    loupe(home, "up", "--without", "prefect", *options)
+    loupe(home, "annotator", "add", "Ann")
+    config = home / "street.toml"
+    (world,) = (home / "demonstration").glob("people-*")
+    config.write_text(_REVIEWED.format(world=world), encoding="utf-8")
+    loupe(home, "run", "build-ufine3c", "--config", config)
+    account = loupe(home, "annotator", "show", "Ann", "--reveal")
+    page.goto(account["address"])
+    page.fill("input[name=email]", account["login"])
+    page.fill("input[name=password]", account["password"])
+    page.click("button[type=submit]")
+    page.locator(_SUBMIT).wait_for(timeout=120_000)
+    page.locator(".lsf-modal-ls__content").wait_for()
+    page.keyboard.press("Escape")
+
+
+def keep(page: Page, path: Path) -> None:
+    """Save a picture of a page once its images are shown."""
+    page.wait_for_timeout(3000)
+    taken = Image.open(BytesIO(page.screenshot()))
+    taken.convert("RGB").save(path, quality=82, method=6)
+    print(f"{path}: {path.stat().st_size / 1024:.0f} KiB")
+
+
+if __name__ == "__main__":
+    main()
