@@ -94,7 +94,7 @@ def main() -> None:
     if not pool:
         sys.exit("there are no photographs in ../shared/data")
     pairs = [one for picture in pool for one in (picture, round_trip(picture))]
-    table = Table("both saved as", "pairs", "original told %", "95 %", "p")
+    table = Table("both saved as", "pairs", "original found %", "95 %", "p")
     for name, encode in ENCODINGS.items():
         found = told([encode(picture) for picture in pairs], 2)
         if found is not None:

@@ -122,20 +122,20 @@ def tell_class(
         return None
     if np.bincount(class_of_group).min() < FOLDS:
         return None
-    told = np.empty(len(class_of), dtype=np.intp)
+    predicted = np.empty(len(class_of), dtype=np.intp)
     weights = np.zeros(evidence.values.shape[1])
     for fitted, held_out in _folds(evidence.values, group_of):
         model = _classifier(None).fit(evidence.values[fitted], class_of[fitted])
-        told[held_out] = model.predict(evidence.values[held_out])
+        predicted[held_out] = model.predict(evidence.values[held_out])
         weights += np.abs(model[-1].coef_).mean(axis=0)
-    right = (told == class_of).astype(np.float64)
+    right = (predicted == class_of).astype(np.float64)
     return _result(
         question,
         evidence,
         right,
         group_of,
         chance=100 * float(np.bincount(class_of).max() / len(class_of)),
-        p_value=_p_of_classes(told, group_of, class_of_group, float(right.sum())),
+        p_value=_p_of_classes(predicted, group_of, class_of_group, float(right.sum())),
         weights=weights,
     )
 
@@ -206,11 +206,11 @@ def _p_of_choices(scores: Floats, group_of: Ids, sizes: Ids, right: float) -> fl
     return (as_good + 1) / (_PERMUTATIONS + 1)
 
 
-def _p_of_classes(told: Ids, group_of: Ids, class_of_group: Ids, right: float) -> float:
+def _p_of_classes(predicted: Ids, group_of: Ids, class_of_group: Ids, right: float) -> float:
     """Return how often as many are right if classes are exchanged between groups."""
     groups, classes = len(class_of_group), int(class_of_group.max()) + 1
-    counts = np.zeros((groups, classes))  # items of each group that were told to be of each class
-    np.add.at(counts, (group_of, told), 1)
+    counts = np.zeros((groups, classes))  # items of each group, by predicted class
+    np.add.at(counts, (group_of, predicted), 1)
     random = np.random.default_rng(SEED)
     places = np.arange(groups)
     as_good = 0
