@@ -15,8 +15,7 @@ def _totals(
     """Hits in percent by person; persons differ in difficulty, alike for all models."""
     difficulty = np.random.default_rng(7).normal(0, 1, len(queries))
     share = 1 / (1 + np.exp(difficulty - skill))
-    hits: NDArray[np.float64] = 100.0 * random.binomial(queries, share)
-    return hits
+    return np.asarray(100 * random.binomial(queries, share), np.float64)
 
 
 def _compared(seed: int, first: float, second: float) -> PairedDifference:
