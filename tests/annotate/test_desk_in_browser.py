@@ -242,6 +242,7 @@ def judge_both(person: Person, verdict_on_plain: str, *, reloads: bool) -> None:
         if judged[-1] == REWRITE:
             if reloads:
                 assert_drafts_are_saved_after_a_refused_answer(person)
+                assert_text_outlives_a_lost_connection(person)
             person.press("2")
             person.write(MENDED)
         else:
@@ -266,8 +267,12 @@ def assert_drafts_are_saved_after_a_refused_answer(person: Person) -> None:
     person.page.locator(".loupe-write textarea").wait_for()
     person.press("2")
     person.write(MENDED)
-    saved = person.page.frame_locator(".loupe-saved").get_by_text("Draft saved", exact=True)
-    saved.wait_for()
+    status_line(person).get_by_text("Draft saved at").wait_for()
+
+
+def status_line(person: Person) -> Any:
+    """The line that says whether what is typed is saved."""
+    return person.page.frame_locator(".loupe-saved")
 
 
 def assert_the_next_task_is_prefetched(person: Person) -> None:
@@ -297,6 +302,21 @@ def assert_a_lost_answer_can_be_sent_again(person: Person) -> None:
         person.press("Control+Enter")
     person.page.get_by_text("Annotation is not saved").first.wait_for()
     person.page.locator(SUBMIT).wait_for()
+
+
+def assert_text_outlives_a_lost_connection(person: Person) -> None:
+    """Assert that a text is saved after the connection returns, although it was submitted."""
+    person.press("2")
+    person.write(MENDED)
+    person.page.context.set_offline(True)
+    person.press("Control+Enter")
+    status_line(person).get_by_text("Not saved: no connection; trying again …").wait_for()
+    person.page.context.set_offline(False)
+    status_line(person).get_by_text("Draft saved at").wait_for()
+    person.page.reload()
+    person.page.wait_for_function(
+        "text => document.querySelector('.loupe-write textarea')?.value === text", arg=MENDED
+    )
 
 
 def settle(person: Person, names: list[str]) -> None:
