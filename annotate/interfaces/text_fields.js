@@ -35,9 +35,10 @@
   let unsaved = null, since = 0, changed = 0, state = "", failed = null;
 
   const saved = () => "Draft saved at " + new Date().toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
+  const isClosed = status => status === 403 || status === 409;
   const problem = status => {
-    if (status === 401 || status === 403) return "Not saved: log in again in another tab";
-    if (status === 404 || status === 409) return "Not saved: this task is closed or was taken over; reload the page";
+    if (status === 401) return "Not saved: log in again in another tab";
+    if (isClosed(status)) return "Not saved: answered in another tab, or taken back; reload the page";
     if (status === 400) return "Not saved: the server refused the text";
     if (status === 503) return "Not saved: no connection; trying again …";
     return "Not saved: the server failed; trying again …";
@@ -52,7 +53,8 @@
     if (isSent && ANSWER.test(url)) {
       const of = answer(), said = await send(address, options).catch(noConnection);
       if (!said.ok) {  // what was typed is still here, and is saved as a draft
-        failed = unsaved = of;
+        failed = of;
+        unsaved = isClosed(said.status) ? null : of;
         since = changed = Date.now();
         state = problem(said.status);
       }
@@ -65,7 +67,8 @@
     // If the connection is lost, Label Studio would wait for ever, and no longer submit.
     const said = await send(address, { ...options, body: JSON.stringify(body) }).catch(noConnection);
     const isAll = sent === changed;  // nothing was typed meanwhile
-    if (!said.ok) unsaved = answer();
+    if (isClosed(said.status)) unsaved = null;
+    else if (!said.ok) unsaved = answer();
     else if (isAll) unsaved = null;
     state = !said.ok ? problem(said.status) : isAll ? saved() : "Saving …";
     return said;

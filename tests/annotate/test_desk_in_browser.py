@@ -233,6 +233,21 @@ def test_an_adjudicator_settles_a_conflict_of_two_annotators(
     assert person.shown() == LATER
 
 
+def assert_a_second_tab_says_that_it_saves_nothing(person: Person) -> None:
+    """Assert that a tab with a task that was answered in another one does not seem to save it."""
+    second = person.page.context.new_page()
+    second.goto(person.page.url)
+    second.locator(SUBMIT).wait_for()
+    status = second.frame_locator(".loupe-saved")
+    status.locator("#saved").wait_for(state="attached")
+    person.submit()
+    second.bring_to_front()
+    second.locator(".loupe-write textarea").fill("Typed in the second tab.")
+    status.get_by_text("Not saved: answered in another tab").wait_for()
+    second.close()
+    person.page.bring_to_front()
+
+
 def judge_both(person: Person, verdict_on_plain: str, *, reloads: bool) -> None:
     """Correct one rewrite and give the other the verdict `verdict_on_plain`."""
     judged = []
@@ -255,7 +270,7 @@ def judge_both(person: Person, verdict_on_plain: str, *, reloads: bool) -> None:
                 person.page.reload()  # the instructions do not open again
         else:
             assert_a_lost_answer_can_be_sent_again(person)
-            person.submit()
+            assert_a_second_tab_says_that_it_saves_nothing(person)
     assert sorted(judged) == sorted([REWRITE, PLAIN])
     assert person.has_finished()
 
