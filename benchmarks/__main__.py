@@ -29,6 +29,7 @@ BENCHMARKS: tuple[tuple[str, list[str]], ...] = (
     ("benchmarks.release_export", []),
     ("benchmarks.release_report", []),
     ("benchmarks.cfam_training", []),
+    ("benchmarks.shortcuts", []),
     ("benchmarks.caption_validators", []),
 )
 

@@ -17,6 +17,7 @@ from loupe.schemas.evaluation import (
     DirectionResult,
     GroupResult,
     HardQuery,
+    PersonTotals,
     Retrieved,
     Score,
     Scores,
@@ -29,6 +30,8 @@ _CURVE_DEPTH = 50
 _HARDEST = 8
 """The number of hardest queries that are kept, and of results kept for each."""
 SHOWN = 6
+COMPARED_METRICS = ("R@1", "mAP", "mSD")
+"""The metrics in which models are compared query by query."""
 INTERVAL = f"95 %, percentile bootstrap over identities, {REPLICATES:,} draws"
 PROTOCOL = (
     "every query against the whole gallery by cosine; items of the query's identity match; ties "
@@ -118,6 +121,7 @@ def score_direction(
         chance_curve=tuple(rank_curve(scores.matches.tolist(), scores.gallery, depth)),
         histogram=similarity_histogram(*asked) if plain else None,
         hardest=hardest_queries(queries, gallery, scores.best_rank) if plain else (),
+        by_person=person_totals(scores, queries.ids),
     )
     return Scored(result, tuple(_groups(direction, scores, queries)))
 
@@ -168,6 +172,23 @@ def _with_intervals(
     by_query = {name: values[chosen] for name, values in scores.by_query.items()}
     intervals = bootstrap_means(by_query, ids[chosen], seed=0)
     return found | {name: Score(**one._asdict()) for name, one in intervals.items()}
+
+
+def person_totals(scores: RetrievalScores, ids: Ids) -> PersonTotals:
+    """The sums of the compared metrics over the queries of each person, by number.
+
+    Args:
+        scores: of all queries.
+        ids: the person of each query, of shape (queries,).
+    """
+    has_match = scores.matches > 0
+    _, person_of = np.unique(ids[has_match], return_inverse=True)
+    totals = {}
+    for name, values in scores.by_query.items():
+        if name in COMPARED_METRICS:
+            sums = np.bincount(person_of, values[has_match])
+            totals[name] = tuple(np.round(sums, 4).tolist())
+    return PersonTotals(queries=tuple(np.bincount(person_of).tolist()), totals=totals)
 
 
 # What scores do not show: the distribution of similarities, and what the hardest queries found.

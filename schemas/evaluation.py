@@ -131,12 +131,25 @@ class HardQuery(Record):
     retrieved: tuple[Retrieved, ...]
 
 
+class PersonTotals(Record):
+    """Sums over the queries of each person, in the order of their numbers, for paired tests.
+
+    Attributes:
+        queries: the number of queries with a match, by person.
+        totals: the sum of each metric over these queries, in percent, by person.
+    """
+
+    queries: tuple[Count, ...]
+    totals: dict[str, tuple[float, ...]]
+
+
 class DirectionResult(Record):
     """The scores of all queries of one direction.
 
     `unmatched` queries have no match in the gallery and are left out of the scores. `rank_curve`
     holds at position k − 1 the percentage of queries with a match among the first k. `chance` and
     `chance_curve` are the expected values for random orders of the gallery.
+    `by_person` is what two models are compared by.
     """
 
     direction: Direction
@@ -149,6 +162,7 @@ class DirectionResult(Record):
     chance_curve: tuple[float, ...] = ()
     histogram: SimilarityHistogram | None = None
     hardest: tuple[HardQuery, ...] = ()
+    by_person: PersonTotals | None = IF_KNOWN
 
 
 class GroupResult(Record):

@@ -4,12 +4,14 @@ Prefect is run as a program here and imported only in `flows`: the server is
 `loupe.flows.prefect_app`, the worker `loupe.flows.prefect_worker`.
 """
 
+import logging
 import os
 import re
 import subprocess
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import httpx
 
@@ -39,6 +41,7 @@ _HEARTBEAT_SECONDS = 30
 """The interval of a run's heartbeats: the shortest that Prefect allows."""
 _LOST_AFTER_SECONDS = 180.0
 """Time without a heartbeat after which a run counts as crashed; several heartbeats."""
+_ANSWER_SECONDS = 30
 _PREFECT = (*PYTHON, "-m", "prefect")
 _USER = "loupe"
 _SYSTEM_VARIABLES = re.compile(
@@ -223,6 +226,72 @@ def _named_variables(profile: object) -> Iterator[str]:
     elif isinstance(profile, list | tuple):
         for part in profile:
             yield from _named_variables(part)
+
+
+class PausedRun(NamedTuple):
+    """A paused run of a deployment; `state_id` differs each time that it pauses."""
+
+    id: str
+    name: str
+    state_id: str
+    tags: tuple[str, ...]
+
+
+def paused_tag(dataset: str) -> str:
+    """Return the tag of runs that paused because people must decide items of a dataset."""
+    return f"dataset:{dataset}"
+
+
+def paused_runs(home: Path, server_url: str) -> list[PausedRun]:
+    """Return the paused runs of our server, oldest first.
+
+    Raises:
+        ServiceError: the server does not answer.
+    """
+    query = {
+        "flow_runs": {"state": {"type": {"any_": ["PAUSED"]}}},
+        "sort": "START_TIME_ASC",
+    }
+    return [
+        PausedRun(run["id"], run["name"], run["state"]["id"], tuple(run["tags"]))
+        for run in _asked(home, server_url, "flow_runs/filter", query)
+    ]
+
+
+def resume_run(home: Path, server_url: str, run: PausedRun, reason: str) -> None:
+    """Resume a paused run, and write the reason to its log.
+
+    Raises:
+        ServiceError: the server does not answer.
+    """
+    line = {
+        "name": "loupe.queue-watcher",
+        "level": logging.INFO,
+        "message": reason,
+        "timestamp": datetime.now(UTC).isoformat(),
+        "flow_run_id": run.id,
+    }
+    _asked(home, server_url, "logs/", [line])
+    _asked(home, server_url, f"flow_runs/{run.id}/resume", {})
+
+
+def _asked(home: Path, server_url: str, path: str, body: object) -> Any:
+    """Return our server's answer to a request."""
+    try:
+        answer = httpx.post(
+            f"{server_url}/api/{path}",
+            json=body,
+            auth=prefect_login(home),
+            timeout=_ANSWER_SECONDS,
+            trust_env=False,
+            verify=PLAIN_HTTP,
+        )
+        answer.raise_for_status()
+    except httpx.HTTPError as error:
+        raise ServiceError(
+            f"the Prefect server at {server_url} does not answer: {error}"
+        ) from error
+    return answer.json() if answer.content else None
 
 
 def _has_polled(home: Path, server_url: str, since: datetime) -> bool:

@@ -8,6 +8,7 @@
   window.loupeTextFields = true;
   const PAUSE_MS = 800, LONGEST_MS = 3000, LOOK_MS = 150, REFUSED_MS = 500;
   const DRAFT = /\/api\/(drafts\/\d+|tasks\/\d+(\/annotations\/\d+)?\/drafts)\b/;
+  const ANSWER = /\/api\/(tasks\/\d+\/annotations|annotations\/\d+)\/?(\?|$)/;
   const SUBMIT = "[data-testid=bottombar-submit-button], [data-testid=bottombar-update-button]";
 
   const answer = () => window.Htx?.annotationStore?.selected;
@@ -29,23 +30,47 @@
     }
   };
 
-  // The answer that is not saved, since when, and when it last changed.
-  let unsaved = null, since = 0, changed = 0, state = "";
+  // The answer that is not saved, since when, and when it last changed; the answer whose submission
+  // failed.
+  let unsaved = null, since = 0, changed = 0, state = "", failed = null;
+
+  const saved = () => "Draft saved at " + new Date().toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
+  const isClosed = status => status === 403 || status === 409;
+  const problem = status => {
+    if (status === 401) return "Not saved: log in again in another tab";
+    if (isClosed(status)) return "Not saved: answered in another tab, or taken back; reload the page";
+    if (status === 400) return "Not saved: the server refused the text";
+    if (status === 503) return "Not saved: no connection; trying again …";
+    return "Not saved: the server failed; trying again …";
+  };
+  const noConnection = () => new Response('{"detail": "no connection"}',
+    { status: 503, headers: { "Content-Type": "application/json" } });
 
   const send = window.fetch;
   window.fetch = async (address, options = {}) => {
     const url = String(address?.url ?? address);
-    if (!DRAFT.test(url) || !["POST", "PATCH"].includes(options.method) || typeof options.body !== "string") return send(address, options);
+    const isSent = ["POST", "PATCH"].includes(options.method) && typeof options.body === "string";
+    if (isSent && ANSWER.test(url)) {
+      const of = answer(), said = await send(address, options).catch(noConnection);
+      if (!said.ok) {  // what was typed is still here, and is saved as a draft
+        failed = of;
+        unsaved = isClosed(said.status) ? null : of;
+        since = changed = Date.now();
+        state = problem(said.status);
+      }
+      return said;
+    }
+    if (!isSent || !DRAFT.test(url)) return send(address, options);
     const body = JSON.parse(options.body), sent = changed;
     body.result = [...(body.result ?? []), ...typed(answer())];
     state = "Saving …";
     // If the connection is lost, Label Studio would wait for ever, and no longer submit.
-    const said = await send(address, { ...options, body: JSON.stringify(body) }).catch(() => (
-      new Response('{"detail": "no connection"}', { status: 503, headers: { "Content-Type": "application/json" } })));
+    const said = await send(address, { ...options, body: JSON.stringify(body) }).catch(noConnection);
     const isAll = sent === changed;  // nothing was typed meanwhile
-    if (!said.ok) unsaved = answer();
+    if (isClosed(said.status)) unsaved = null;
+    else if (!said.ok) unsaved = answer();
     else if (isAll) unsaved = null;
-    state = !said.ok ? "Not saved; trying again …" : isAll ? "Draft saved" : "Saving …";
+    state = !said.ok ? problem(said.status) : isAll ? saved() : "Saving …";
     return said;
   };
 
@@ -70,8 +95,9 @@
     if (moved) of.autosave?.cancel?.();
   };
 
-  // An answer that was refused because something is missing stays open, but Label Studio saves no
-  // more drafts of it, and has no action that ends a submission: only one that sets its time.
+  // An answer that was refused because something is missing, or could not be sent, stays open, but
+  // Label Studio saves no more drafts of it, and has no action that ends a submission: only one that
+  // sets its time.
   const endSubmission = of => {
     const clock = Date.now;
     Date.now = () => 0;
@@ -87,11 +113,12 @@
     if (of !== open) {
       open = of;
       accepted = 0;
-      unsaved = null;
+      unsaved = failed = null;
       state = of.draftId ? "Draft saved" : "";
     }
     const now = Date.now();
     if (window.Htx.isSubmitting) accepted = of.submissionStarted;
+    else if (failed === of) failed = null, accepted = 0;
     if (of.submissionStarted && of.submissionStarted !== accepted && now - of.submissionStarted > REFUSED_MS) endSubmission(of);
     if (!of.submissionStarted) reopen(of);
     if (unsaved && !of.isDraftSaving && (now - changed > PAUSE_MS || now - since > LONGEST_MS)) save();

@@ -113,6 +113,7 @@ def board_lines(board: "Leaderboard") -> Iterator[Line]:
         title = f"{name}: {one.direction}, {one.queries:,} queries, gallery of {one.gallery:,}"
         first, *rest = map(column_title, one.metrics)
         yield Table(title, ["model", first, "95 %", *rest], _board_rows(one))
+        yield from filter(None, (comparison.sentence for comparison in one.comparisons))
     for table in board.tables:
         if table.dimension in _PRINTED:
             yield _group_table(table)

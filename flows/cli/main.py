@@ -26,6 +26,7 @@ from loupe.flows.cli import (
     run,
     services,
     shards,
+    shortcuts,
     sources,
     store,
     track,
@@ -96,6 +97,7 @@ for name, group in {
 }.items():
     app.add_typer(group, name=name)
 command(queue.app)(queue_statistics.stats)
+command(release.app)(shortcuts.shortcuts)
 
 
 def _close_home() -> None:

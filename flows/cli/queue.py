@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from loupe.annotate.received import Notice
     from loupe.db.reviews import GateCount
     from loupe.db.store import Store
+    from loupe.flows.continuing import Continuation
     from loupe.models.profiles.settings import Settings
 
 
@@ -187,6 +188,8 @@ def watch(
 ) -> None:
     """Pull and push in a loop until Ctrl+C; `loupe up` runs this as a service.
 
+    A paused run of `loupe up`'s Prefect is resumed when all items of its dataset are decided.
+
     Without QUEUE, watches the queues that a build or `loupe queue push` opened, with the policy
     used last, and those in the queues file. The Label Studio of `loupe up` reports new answers by
     webhook; in an external one, add a webhook that posts to the printed address, with the header
@@ -196,23 +199,24 @@ def watch(
         every: Seconds between two pulls.
         webhook_port: Port for webhooks, which start a pull at once (default: any free port).
     """
+    from loupe.flows.continuing import Continuation
     from loupe.flows.engine.desks import Webhooks, webhook_server
     from loupe.services.credentials import desk_key
 
-    webhooks, problems = Webhooks(), dict[str, str]()
+    webhooks, problems, builds = Webhooks(), dict[str, str](), Continuation()
     with webhook_server(webhooks, desk_key(settings().home), webhook_port) as address:
         note(f"pulling every {every:g} s, and when a webhook posts to {address}")
         with suppress(KeyboardInterrupt):
             while True:
                 started = time.monotonic()
-                _pull_and_push(queue, problems)
+                _pull_and_push(queue, problems, builds)
                 # further answers arrive meanwhile, and the processor is for those who work
                 time.sleep(max(_PAUSE_SECONDS, _PAUSE_FACTOR * (time.monotonic() - started)))
                 webhooks.wait(every)
 
 
-def _pull_and_push(name: str | None, problems: dict[str, str]) -> None:
-    """Pull and push once; the next round retries what failed.
+def _pull_and_push(name: str | None, problems: dict[str, str], builds: "Continuation") -> None:
+    """Pull and push once, and resume builds that can go on; the next round retries what failed.
 
     A problem of a queue (for example too few people), or of all, is printed when it is new;
     `problems` holds the known ones, by queue.
@@ -229,12 +233,16 @@ def _pull_and_push(name: str | None, problems: dict[str, str]) -> None:
             with _new_problem_printed(problems, chosen.name):
                 pulled = pull_queue(store, desks, chosen, code_revision(), "loupe queue watch")
                 news = pulled.answers + pulled.decided
+                if news:
+                    builds.note_answers(chosen.dataset)
                 if news or pulled.unreached:
                     print_lines(_pull_lines(pulled))
                 if chosen.policy.policy != "auto":
                     pushed = push_queue(store, desks, chosen, images_url(own))
                     if pushed.pushed or pushed.closed or pushed.sent_back:
                         print_lines(_push_lines(pushed, desks("").url))
+        with _new_problem_printed(problems, "builds"):
+            print_lines(builds.resume(own, store, _watched(own, store, name)))
 
 
 @contextmanager

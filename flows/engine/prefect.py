@@ -21,6 +21,7 @@ from loupe.flows.engine.report import LineProgress, RunReport
 from loupe.flows.engine.stopping import Budget
 from loupe.models.profiles.settings import load_settings
 from loupe.schemas.errors import LoupeError
+from loupe.services.prefect_server import paused_tag
 
 # A run in the Prefect UI: one task per stage, progress in its log, and the result as an artifact
 
@@ -79,7 +80,9 @@ def run_in_prefect(build: Callable[[RunContext], RunReport], budget: Budget) -> 
     create_markdown_artifact(report.markdown, key=key)
     get_run_logger().info(report.sentence)
     if isinstance(report, BuildReport) and report.waiting:
-        paused: State[None] = Paused(message=report.sentence, reschedule=deployment.id is not None)
+        message = f"{report.sentence}; the queue watcher of loupe up then resumes this run"
+        paused: State[None] = Paused(message=message, reschedule=deployment.id is not None)
+        _add_tag(paused_tag(report.dataset))
         _set_state(paused)
         # Ends this process and leaves its run paused: a worker runs it again after it is resumed.
         raise Pause(state=paused)
@@ -89,6 +92,12 @@ def run_in_prefect(build: Callable[[RunContext], RunReport], budget: Budget) -> 
 def _set_state(state: State[None]) -> None:
     with get_client(sync_client=True) as client:
         client.set_flow_run_state(UUID(str(flow_run.id)), state)
+
+
+def _add_tag(tag: str) -> None:
+    """Tag the run, so that the queue watcher finds it by its dataset."""
+    with get_client(sync_client=True) as client:
+        client.update_flow_run(UUID(str(flow_run.id)), tags={*flow_run.tags, tag})
 
 
 _PARAMETERS = """

@@ -11,6 +11,7 @@ from loupe.db.store import Store
 from loupe.release.card.published import contrastive_dataset
 from loupe.release.format.manifest import MANIFEST
 from loupe.release.format.row_files import ListedRelease, chosen_split
+from loupe.retrieval.paired import paired_difference
 from loupe.retrieval.published import PublishedTable, named_datasets, published_on
 from loupe.schemas.base import Split
 from loupe.schemas.errors import UsageError
@@ -160,6 +161,8 @@ class ContrastRow(NamedTuple):
 # The leaderboard of a release: every model that was scored on it, chance, and published rows.
 
 RowKind = Literal["model", "chance"]
+_COMPARED = "R@1"
+_SIGNIFICANT = 0.05
 
 
 _IMAGE_TO_TEXT: Direction = "image-to-text"
@@ -175,10 +178,37 @@ class Row(NamedTuple):
     found: DirectionResult | None = None
 
 
+class Comparison(NamedTuple):
+    """A model compared with the best one on the same queries.
+
+    `p_value` is corrected for the number of models on the board (Bonferroni).
+    """
+
+    name: str
+    best: str
+    metric: str
+    difference: float
+    low: float
+    high: float
+    p_value: float
+
+    @property
+    def sentence(self) -> str:
+        """The comparison in words; empty if the models are clearly different."""
+        if self.p_value < _SIGNIFICANT:
+            return ""
+        return (
+            f"{self.name} is not distinguishable from {self.best} in {self.metric}: "
+            f"{self.difference:.2f} points below it (95 %: {self.low:.2f} to {self.high:.2f}), "
+            f"p = {self.p_value:.2f}"
+        )
+
+
 class Board(NamedTuple):
     """The scores of all models in one direction: the best first, chance last.
 
     `published` are the tables of papers about the dataset that this release resembles.
+    `comparisons` are of each further model with the first, in the first metric.
     """
 
     direction: Direction
@@ -188,6 +218,7 @@ class Board(NamedTuple):
     metrics: tuple[str, ...]
     rows: tuple[Row, ...]
     published: tuple[PublishedTable, ...]
+    comparisons: tuple[Comparison, ...] = ()
 
     @property
     def models(self) -> tuple[Row, ...]:
@@ -352,6 +383,7 @@ def _board(
     first = rows[0].found if rows else None
     metrics = ordered_metrics({metric for row in rows for metric in row.scores})
     rows.sort(key=lambda row: _rank(row.scores, metrics))
+    comparisons = tuple(_comparisons(rows))
     if first is not None and first.chance:
         rows.append(Row("chance", "chance", first.chance, found=first))
     return Board(
@@ -362,7 +394,25 @@ def _board(
         metrics,
         tuple(rows),
         published_on(like, direction) if like else (),
+        comparisons,
     )
+
+
+def _comparisons(models: Sequence[Row]) -> Iterable[Comparison]:
+    """Compare every model with the best; evaluations without values by person are left out."""
+    if not models:
+        return
+    best, *others = models
+    for other in others:
+        ours = best.found.by_person if best.found else None
+        theirs = other.found.by_person if other.found else None
+        if ours is None or theirs is None or ours.queries != theirs.queries:
+            continue
+        found = paired_difference(ours.totals[_COMPARED], theirs.totals[_COMPARED], ours.queries)
+        p_value = min(1.0, found.p_value * len(others))
+        yield Comparison(
+            other.name, best.name, _COMPARED, found.difference, found.low, found.high, p_value
+        )
 
 
 def _rank(scores: Scores, metrics: tuple[str, ...]) -> tuple[float, ...]:
@@ -433,7 +483,8 @@ def _board_document(board: Board) -> dict[str, Any]:
         for row in board.rows
     ]
     published = [table.model_dump(mode="json") for table in board.published]
-    return board._asdict() | {"rows": rows, "published": published}
+    comparisons = [one._asdict() for one in board.comparisons]
+    return board._asdict() | {"rows": rows, "published": published, "comparisons": comparisons}
 
 
 def _table_document(table: GroupTable) -> dict[str, Any]:

@@ -180,7 +180,7 @@ class LabellingPage:
     def wait_until_saved(self) -> None:
         """Wait until the page says that the draft is saved."""
         frame = self.browser_page.frame_locator(".loupe-saved, .loupe-counter")
-        frame.get_by_text("Draft saved", exact=True).wait_for()
+        frame.get_by_text("Draft saved at").wait_for()
 
     def wait_for_images(self) -> None:
         """Wait until every image of the task is decoded; there must be at least one."""

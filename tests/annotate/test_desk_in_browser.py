@@ -233,6 +233,21 @@ def test_an_adjudicator_settles_a_conflict_of_two_annotators(
     assert person.shown() == LATER
 
 
+def assert_a_second_tab_says_that_it_saves_nothing(person: Person) -> None:
+    """Assert that a tab with a task that was answered in another one does not seem to save it."""
+    second = person.page.context.new_page()
+    second.goto(person.page.url)
+    second.locator(SUBMIT).wait_for()
+    status = second.frame_locator(".loupe-saved")
+    status.locator("#saved").wait_for(state="attached")
+    person.submit()
+    second.bring_to_front()
+    second.locator(".loupe-write textarea").fill("Typed in the second tab.")
+    status.get_by_text("Not saved: answered in another tab").wait_for()
+    second.close()
+    person.page.bring_to_front()
+
+
 def judge_both(person: Person, verdict_on_plain: str, *, reloads: bool) -> None:
     """Correct one rewrite and give the other the verdict `verdict_on_plain`."""
     judged = []
@@ -242,6 +257,7 @@ def judge_both(person: Person, verdict_on_plain: str, *, reloads: bool) -> None:
         if judged[-1] == REWRITE:
             if reloads:
                 assert_drafts_are_saved_after_a_refused_answer(person)
+                assert_text_outlives_a_lost_connection(person)
             person.press("2")
             person.write(MENDED)
         else:
@@ -254,7 +270,7 @@ def judge_both(person: Person, verdict_on_plain: str, *, reloads: bool) -> None:
                 person.page.reload()  # the instructions do not open again
         else:
             assert_a_lost_answer_can_be_sent_again(person)
-            person.submit()
+            assert_a_second_tab_says_that_it_saves_nothing(person)
     assert sorted(judged) == sorted([REWRITE, PLAIN])
     assert person.has_finished()
 
@@ -266,8 +282,12 @@ def assert_drafts_are_saved_after_a_refused_answer(person: Person) -> None:
     person.page.locator(".loupe-write textarea").wait_for()
     person.press("2")
     person.write(MENDED)
-    saved = person.page.frame_locator(".loupe-saved").get_by_text("Draft saved", exact=True)
-    saved.wait_for()
+    status_line(person).get_by_text("Draft saved at").wait_for()
+
+
+def status_line(person: Person) -> Any:
+    """The line that says whether what is typed is saved."""
+    return person.page.frame_locator(".loupe-saved")
 
 
 def assert_the_next_task_is_prefetched(person: Person) -> None:
@@ -297,6 +317,21 @@ def assert_a_lost_answer_can_be_sent_again(person: Person) -> None:
         person.press("Control+Enter")
     person.page.get_by_text("Annotation is not saved").first.wait_for()
     person.page.locator(SUBMIT).wait_for()
+
+
+def assert_text_outlives_a_lost_connection(person: Person) -> None:
+    """Assert that a text is saved after the connection returns, although it was submitted."""
+    person.press("2")
+    person.write(MENDED)
+    person.page.context.set_offline(True)
+    person.press("Control+Enter")
+    status_line(person).get_by_text("Not saved: no connection; trying again …").wait_for()
+    person.page.context.set_offline(False)
+    status_line(person).get_by_text("Draft saved at").wait_for()
+    person.page.reload()
+    person.page.wait_for_function(
+        "text => document.querySelector('.loupe-write textarea')?.value === text", arg=MENDED
+    )
 
 
 def settle(person: Person, names: list[str]) -> None:

@@ -50,6 +50,14 @@ class Prefect(NamedTuple):
         self._request("POST", f"flow_runs/{run.id}/resume", {})
         return self._followed(self._request("GET", f"flow_runs/{run.id}"))
 
+    def follow(self, paused: FlowRun) -> FlowRun:
+        """Wait until somebody else resumes a paused run, and follow it to its end."""
+        until = time.monotonic() + LONGEST_SECONDS
+        while (run := self._request("GET", f"flow_runs/{paused.id}"))["state"]["type"] == "PAUSED":
+            assert time.monotonic() < until, run["state"]
+            time.sleep(0.4)
+        return self._followed(run)
+
     def _followed(self, run: dict[str, Any]) -> FlowRun:
         until = time.monotonic() + LONGEST_SECONDS
         while run["state"]["type"] not in FINAL:

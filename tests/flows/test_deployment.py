@@ -151,7 +151,7 @@ def test_the_release_follows_the_decisions_of_reviewers(
     assert (first.name, first.state) == (f"{DATASET}@0.1.0", "PAUSED"), first.message
     waiting = re.fullmatch(
         rf"(\d+) items of {DATASET} wait for people \(\1 in rewrites\); run again when they have "
-        "decided",
+        "decided; the queue watcher of loupe up then resumes this run",
         first.message,
     )
     assert waiting is not None, first.message
@@ -171,7 +171,15 @@ def test_the_release_follows_the_decisions_of_reviewers(
     }
     annotate(label_studio, answers)
 
-    second = installation.resume(first)
+    watcher = loupe(
+        installation.settings.home,
+        *("queue", "watch", "--every", "2"),
+        variables=installation.settings.environment(),
+    )
+    second = installation.follow(first)  # the last answer is in
+    watcher.send(signal.SIGINT)
+    assert watcher.wait() in (0, 130), watcher.output
+    assert watcher.count(f"resumed: every item of {DATASET} is decided") == 1
     assert second.state == "COMPLETED", second.message
     assert str(installation.settings.home / "releases") in second.message
     folder = installation.settings.home / "releases" / f"{DATASET}-0.1.0"

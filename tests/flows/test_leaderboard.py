@@ -75,6 +75,25 @@ def page(board: Leaderboard) -> str:
     return render_page(board)
 
 
+def test_the_page_says_which_models_the_queries_cannot_distinguish(
+    read: ReadRelease, folder: Path
+) -> None:
+    models = (("first", 2.0, 1), ("twin", 2.0, 2), ("guessing", 0.0, 3))
+    results = [synthetic_evaluation(read, *model) for model in models]
+    stored = [StoredEvaluation(one, datetime.now(UTC)) for one in results]
+    board = arranged(FoundRelease(read.manifest, folder), "test", stored)
+    (texts, _) = board.boards
+    assert [one.name for one in texts.comparisons] == [row.name for row in texts.models[1:]]
+    said = [one.sentence for one in texts.comparisons if one.sentence]
+    shown = render_page(board)
+    for one in texts.comparisons:
+        assert bool(one.sentence) == (one.p_value >= 0.05)
+    assert said
+    assert all(sentence in shown for sentence in said)
+    document = leaderboard_document(board)["boards"][0]["comparisons"]
+    assert [one["p_value"] for one in document] == [one.p_value for one in texts.comparisons]
+
+
 def test_models_are_sorted_by_score_with_chance_last(
     board: Leaderboard, results: list[EvaluationResult]
 ) -> None:

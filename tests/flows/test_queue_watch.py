@@ -8,6 +8,7 @@ import pytest
 from loupe.annotate.queues import SHARED, Policy, Queue, apply_policy, reopen_for_people, shipped
 from loupe.db.gold import reopen_items
 from loupe.flows.cli.queue import _pull_and_push, _watched
+from loupe.flows.continuing import Continuation
 from loupe.flows.engine.pipeline import review
 from loupe.models.profiles.settings import load_settings
 from tests.annotate.memory_desk import MemoryOffice
@@ -83,7 +84,7 @@ def test_a_problem_is_printed_once_and_does_not_end_the_watcher(
         if queues is not None:
             World(tmp_path)
             (tmp_path / "queues.toml").write_text(queues)
-        _pull_and_push(None, problems)
+        _pull_and_push(None, problems, Continuation())
         found = capsys.readouterr().err
         assert printed in found, queues
         assert bool(printed) == bool(found), queues

@@ -114,6 +114,7 @@ WITHOUT_LOGIN: Mapping[str, Pass] = {
 }
 _LOGIN = "user-login"
 _FORMS = (_LOGIN, "logout")
+_FIRST_DRAFT = "tasks:api:task-drafts"
 _ACTIONS = ("next_task",)
 # Headers that have no effect here, and must not have one in a newer version.
 _REFUSED_HEADERS = ("HTTP_CONTENT_ENCODING", "HTTP_X_HTTP_METHOD_OVERRIDE")
@@ -165,7 +166,11 @@ class WorkspaceGate:
             allowed = _is_allowed(request, numbers)
         except BodyRefusedError as error:
             return _refusal(f"This request is refused: {error}.")
-        return None if allowed else _refusal("This is not part of labelling in your workspace.")
+        if not allowed:
+            return _refusal("This is not part of labelling in your workspace.")
+        if _is_draft_of_answered(request, numbers):
+            return JsonResponse({"detail": "You have answered this task."}, status=409)
+        return None
 
 
 def _refusal(detail: str) -> HttpResponse:
@@ -240,6 +245,16 @@ def _is_allowed(request: HttpRequest, path_numbers: Mapping[str, Any]) -> bool:
         return False
     _check_saved_filters(shown)
     return True
+
+
+def _is_draft_of_answered(request: HttpRequest, path_numbers: Mapping[str, Any]) -> bool:
+    """Tell whether it is a first draft of a task that its author has answered in another tab."""
+    from tasks.models import Annotation
+
+    if request.resolver_match.view_name != _FIRST_DRAFT or request.method != "POST":
+        return False
+    given = Annotation.objects.filter(task_id=path_numbers["pk"], completed_by=request.user)
+    return bool(given.filter(was_cancelled=False).exists())
 
 
 def _hand_on(request: HttpRequest, body: Mapping[str, Any]) -> None:

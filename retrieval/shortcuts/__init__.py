@@ -1,0 +1,1 @@
+"""Blind opponents: what can be scored on a benchmark without looking at what images show."""
