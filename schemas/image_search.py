@@ -1,6 +1,6 @@
 """Searches for images: results of a service, and the services of a profile."""
 
-from typing import Annotated, Any, ClassVar, Literal, Self, get_args
+from typing import Annotated, Any, ClassVar, Final, Literal, Self, get_args
 
 from pydantic import Field, model_validator
 
@@ -10,6 +10,10 @@ from loupe.schemas.embedding import BuiltinStillsEmbedder, EmbeddingModelSpec
 from loupe.schemas.licences import PUBLIC_DOMAIN, one_of
 
 RobotsAnswer = Literal["allowed", "not_asked"]
+
+
+TRANSIENT_STATUSES: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
+"""Statuses of HTTP after which a request is tried again."""
 
 
 class DownloadSettings(Record):

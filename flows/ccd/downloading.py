@@ -23,12 +23,17 @@ from loupe.schemas.base import canonical_json, digest_of, sha256_of
 from loupe.schemas.chat import ModelRef
 from loupe.schemas.contrast import FoundHit, FoundPicture
 from loupe.schemas.errors import LoupeError, ServiceError
-from loupe.schemas.image_search import DownloadedImage, DownloadSettings, FolderSearch, SearchHit
+from loupe.schemas.image_search import (
+    TRANSIENT_STATUSES,
+    DownloadedImage,
+    DownloadSettings,
+    FolderSearch,
+    SearchHit,
+)
 from loupe.schemas.licences import permits_release
 from loupe.schemas.provenance import Role
 from loupe.schemas.records import Attribution, Rejection, Source
 from loupe.sources.images import ImageProblem, InspectedImage, inspect_image
-from loupe.sources.web import TRANSIENT_STATUSES
 
 if TYPE_CHECKING:
     from loupe.sources.web.downloading import ImageDownloader

@@ -26,7 +26,6 @@ from loupe.release.format.row_files import RowsText, read_parquet_pages, read_pa
 from loupe.release.format.rows import (
     BESIDE_IMAGES,
     RowFaults,
-    RowForm,
     columns_of,
     form_of,
     number_in,
@@ -60,7 +59,8 @@ class RowChecks:
         self._findings = findings
         self._lineage = lineage
         self._form = form_of(manifest)
-        self._names = [one.name for one in columns_of(self._form) if one.name in _NOT_IMAGES]
+        self._names = [one.name for one in columns_of(self._form) if one.name != "image"]
+        self._read_columns = [*BESIDE_IMAGES, *(one.name for one in self._form.own)]
         self._licences = LicenceChecks(manifest, scratch, findings)
         self._texts = texts_of(manifest.dataset, self._form)
         self._digests = {path: hashlib.sha256() for path in self._texts}
@@ -96,7 +96,7 @@ class RowChecks:
         tiers = tiers_within(self._manifest.tier) if self._manifest.tier else (None,)
         faults = RowFaults(shard, sources, tiers)
         try:
-            for page in read_parquet_pages(self._folder / shard, BESIDE_IMAGES):
+            for page in read_parquet_pages(self._folder / shard, self._read_columns):
                 self._check_page(shard, page, faults)
         except (OSError, ValueError) as error:
             self._add_unreadable(shard, error)
@@ -104,7 +104,7 @@ class RowChecks:
         return True
 
     def _check_page(self, shard: str, page: list[_Row], faults: RowFaults) -> None:
-        if RowForm.of(page[0]) != self._form:
+        if not self._form.fits(page[0]):
             raise ValueError(f"its columns must be {self._names}")
         listed = self._scratch.listed_among([row["file_path"] for row in page])
         sound = []
@@ -195,9 +195,6 @@ class RowChecks:
                 if ours != wanted:
                     return number, _difference(ours, wanted)
         return 1, "is not laid out as in the file generated from Parquet"
-
-
-_NOT_IMAGES = frozenset(BESIDE_IMAGES)
 
 
 class LicenceChecks:

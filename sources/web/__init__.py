@@ -1,14 +1,12 @@
 """Download images from the web politely, from public addresses only, and verify them."""
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from loupe.schemas.extras import needs_extra
 from loupe.schemas.image_search import DownloadSettings
 
 if TYPE_CHECKING:
     from loupe.sources.web.downloading import ImageDownloader
-
-TRANSIENT_STATUSES: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
 
 
 def open_downloader(settings: DownloadSettings) -> "ImageDownloader":

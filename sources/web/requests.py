@@ -26,8 +26,7 @@ from multidict import CIMultiDictProxy
 from protego import Protego
 from yarl import URL
 
-from loupe.schemas.image_search import DownloadSettings
-from loupe.sources.web import TRANSIENT_STATUSES
+from loupe.schemas.image_search import TRANSIENT_STATUSES, DownloadSettings
 from loupe.sources.web.addresses import AddressRule, DownloadRefusedError, check_address
 
 _ACCEPT: Final = "image/jpeg, image/png, image/webp, image/bmp, image/*;q=0.5"
