@@ -130,9 +130,10 @@ def translated(row: Mapping[str, Any]) -> dict[str, list[str | None]]:
 
 def text_entity_ids(row: Mapping[str, Any]) -> tuple[str, ...]:
     """The entities of all texts of a row: captions, coarse captions, translations."""
-    names = ("caption_entity_ids", "coarse_caption_entity_ids")
-    translations = (one["entity_id"] for one in row.get("translations") or ())
-    return (*(text for name in names for text in row.get(name) or ()), *translations)
+    captions = row.get("caption_entity_ids") or ()
+    coarse = row.get("coarse_caption_entity_ids") or ()
+    translations = [one["entity_id"] for one in row.get("translations") or ()]
+    return (*captions, *coarse, *translations)
 
 
 def entity_ids_in(row: Mapping[str, Any]) -> list[str]:
@@ -222,7 +223,10 @@ def captions_in(row: Mapping[str, Any], columns: Mapping[str, str]) -> Iterator[
 def _columns_of(
     captions: Iterable[ReleasedCaption], columns: Mapping[str, str]
 ) -> dict[str, list[Any]]:
-    return {column: [getattr(one, name) for one in captions] for name, column in columns.items()}
+    values: dict[str, list[Any]] = {}
+    for name, column in columns.items():
+        values[column] = [getattr(one, name) for one in captions]
+    return values
 
 
 class ReleasedCrop(NamedTuple):
