@@ -238,7 +238,9 @@ def _write_release(
     videos = tally.counted(contents.videos())
     models, trackers, editors = contents.models(), contents.trackers(), contents.editors()
     corrections = [one.correction for one in sources if one.correction]
-    others = [one.entity_id for many in (sources, prompts, videos, corrections) for one in many]
+    others: list[str] = []
+    for many_stated in (sources, prompts, videos, corrections):
+        others += [one.entity_id for one in many_stated]
     tally.add_entities(others)
     scratch.add_items(others)
     audits = checks.audits
@@ -558,10 +560,13 @@ def write_rows(
 
 
 def _sample(row: ReleaseRow, folder: Path) -> WrittenSample:
-    captions, coarse = (
-        tuple(one.text for one in many) for many in (row.captions, row.coarse_captions)
+    return WrittenSample(
+        row.sha256,
+        folder / row.file_path,
+        captions=tuple(one.text for one in row.captions),
+        coarse=tuple(one.text for one in row.coarse_captions),
+        contrast=row.contrast,
     )
-    return WrittenSample(row.sha256, folder / row.file_path, captions, coarse, row.contrast)
 
 
 def _embedding_of(crop: CropOrigin | None) -> NDArray[np.float16] | None:

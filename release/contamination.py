@@ -411,15 +411,18 @@ class _Comparison:
     ) -> tuple[SharedSplit, ...]:
         compared = self._own.count(ours)
         counted = {most: self._own.count(places) for most, places in within.items()}
-        return tuple(
-            SharedSplit(
-                split=split,
-                compared=count,
-                leaks=counted[threshold][split],
-                within=tuple((most, by_split[split]) for most, by_split in counted.items()),
+        splits = []
+        for split, count in compared.items():
+            leaks = {most: by_split[split] for most, by_split in counted.items()}
+            splits.append(
+                SharedSplit(
+                    split=split,
+                    compared=count,
+                    leaks=leaks[threshold],
+                    within=tuple(leaks.items()),
+                )
             )
-            for split, count in compared.items()
-        )
+        return tuple(splits)
 
     def _pair(self, image: int, there: _Match, distance: int) -> SharedPair:
         own = self._own.images[image]

@@ -494,11 +494,11 @@ def _releasable_texts(described: DescribedImage) -> ReleasableTexts:
     Translations are ordered by language first; translations of unreleased captions are left out.
     """
     records = {text.entity.id: _record(text.entity) for text in described.texts}
-    released = [
-        (_caption(text, record), text.origin, record)
-        for text in described.texts
-        if (record := records[text.entity.id]) is not None and _is_released(text)
-    ]
+    released = []
+    for text in described.texts:
+        record = records[text.entity.id]
+        if record is not None and _is_released(text):
+            released.append((_caption(text, record), text.origin, record))
 
     def place(one: tuple[ReleasedCaption, str, Caption | Rewrite]) -> tuple[object, ...]:
         caption, origin, _ = one
@@ -555,13 +555,12 @@ def _is_released(text: DescribedText) -> bool:
 
 def _is_rejected(described: DescribedImage) -> bool:
     """Whether fine captions of an image were rejected and none is pending."""
-    states = {
-        text.entity.state
-        for text in described.texts
-        if isinstance(record := _record(text.entity), Caption)
-        and not _is_coarse(record)
-        and _language(record) == _LANGUAGE
-    }
+    states = set()
+    for text in described.texts:
+        record = _record(text.entity)
+        is_fine = isinstance(record, Caption) and not _is_coarse(record)
+        if is_fine and _language(record) == _LANGUAGE:
+            states.add(text.entity.state)
     return bool(states & {"rejected", "inactive"}) and "proposed" not in states
 
 

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -101,10 +102,10 @@ class Withdrawn(NamedTuple):
     @classmethod
     def of(cls, notices: Iterable[WithdrawalNotice]) -> "Withdrawn":
         """All items named in notices."""
-        rows = [row for notice in notices for row in notice.rows]
+        rows = list(chain.from_iterable(notice.rows for notice in notices))
         return cls(
             frozenset(row.entity_id for row in rows if row.is_whole),
-            frozenset(text for row in rows for text in row.texts),
+            frozenset(chain.from_iterable(row.texts for row in rows)),
         )
 
     def takes_row(self, row: _Row) -> bool:
@@ -280,7 +281,7 @@ def _shown(texts: Mapping[str, str], others: Mapping[str, str], hidden: set[str]
 
 def _different_columns(before: _Row, after: _Row) -> tuple[str, ...]:
     old, new = _compared_values(before), _compared_values(after)
-    return tuple(name for name in sorted({**old, **new}) if old.get(name) != new.get(name))
+    return tuple(_differing_names(old, new))
 
 
 def _compared(release: ListedRelease) -> ComparedRelease:
@@ -295,9 +296,13 @@ def _compared(release: ListedRelease) -> ComparedRelease:
 
 
 def _other_differences(old: ListedRelease, new: ListedRelease) -> tuple[str, ...]:
-    first, second = _other_values(old), _other_values(new)
-    names = sorted(first.keys() | second.keys())
-    return tuple(name for name in names if first.get(name) != second.get(name))
+    return tuple(_differing_names(_other_values(old), _other_values(new)))
+
+
+def _differing_names(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
+    for name in sorted(old.keys() | new.keys()):
+        if old.get(name) != new.get(name):
+            yield name
 
 
 def _other_values(release: ListedRelease) -> dict[str, Any]:

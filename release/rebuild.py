@@ -202,10 +202,8 @@ def _named_files(folder: Path, content: Path) -> str:
         f"install the one that it was built with"
     )
     try:
-        old, new = (
-            {file.path: file.sha256 for file in read_files(one / MANIFEST)}
-            for one in (folder, content)
-        )
+        old = {file.path: file.sha256 for file in read_files(folder / MANIFEST)}
+        new = {file.path: file.sha256 for file in read_files(content / MANIFEST)}
     except IntegrityError:
         return f"its manifest would be equal, but files have other bytes; {arrow}"
     files = sorted(path for path in old.keys() | new.keys() if old.get(path) != new.get(path))

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache, partial
-from itertools import dropwhile
+from itertools import chain, dropwhile
 from pathlib import Path
 from typing import Any, Final
 
@@ -142,7 +142,7 @@ def hub_licences(manifest: Manifest) -> list[str]:
     words: list[str | None] = []
     for stated in stated_licences(manifest):
         known = licence_of(stated)
-        parts = [name for choice in known.choices for name in sorted(choice)] if known else []
+        parts = list(chain.from_iterable(map(sorted, known.choices))) if known else []
         is_one = known is not None and len(parts) == 1
         words.append(_HUB.get(parts[0]) if is_one else None)
     return sorted({word for word in words if word}) if all(words) else []
@@ -229,9 +229,12 @@ def render_card(manifest: Manifest) -> str:
 
 def _hash_thresholds(held: tuple[Contamination, ...]) -> list[int]:
     """All distances of perceptual hashes at which images are counted."""
-    measures = (one for other in held for one in other.measures)
-    hashes = [one for one in measures if one.measure == "perceptual_hash"]
-    return sorted({most for one in hashes for split in one.splits for most, _ in split.within})
+    thresholds: set[int] = set()
+    for measure in chain.from_iterable(other.measures for other in held):
+        if measure.measure == "perceptual_hash":
+            for split in measure.splits:
+                thresholds.update(most for most, _ in split.within)
+    return sorted(thresholds)
 
 
 @cache
@@ -359,10 +362,11 @@ def version_table(manifest: Manifest) -> list[dict[str, Any]]:
     """
     if manifest.tier is None:
         return []
-    parts = [tier for task in manifest.statistics.tasks for tier in task.tiers]
+    parts = list(chain.from_iterable(task.tiers for task in manifest.statistics.tasks))
     lines = []
     for tier in TIERS:
-        held = [one for one in parts if one.tier in tiers_within(tier)]
+        included = tiers_within(tier)
+        held = [one for one in parts if one.tier in included]
         is_there = tier in tiers_within(manifest.tier)
         lines.append(
             {

@@ -9,6 +9,7 @@ from loupe.release.card.markup import as_link, as_text
 from loupe.schemas.errors import IntegrityError
 from loupe.schemas.licences import (
     CONDITIONS,
+    Condition,
     condition_names,
     is_compatible,
     is_one_of,
@@ -61,24 +62,33 @@ def terms_of(held: Sequence[LicensedItem], permitted_terms: Mapping[str, str]) -
 
     `permitted_terms` are reasons by source; unnecessary ones are left out.
     """
-    needed = sorted({(one.source, one.licence) for one in held if _needs_permission(one)})
-    licences = [_licence_terms(name, held) for name in sorted({one.licence for one in held})]
-    asked = {condition for one in licences for condition in one.conditions or ()}
-    parts = dict.fromkeys(
-        f"({one.expression})" if " " in one.expression and len(licences) > 1 else one.expression
-        for one in licences
-    )
+    names = sorted({one.licence for one in held})
+    licences = [_licence_terms(name, held) for name in names]
+    asked: set[Condition] = set()
+    parts: dict[str, None] = {}
+    for one in licences:
+        asked.update(one.conditions or ())
+        is_composed = " " in one.expression and len(licences) > 1
+        parts[f"({one.expression})" if is_composed else one.expression] = None
     return ReleaseTerms(
         expression=" AND ".join(parts),
         conditions=tuple(one for one in CONDITIONS if one in asked),
         licences=tuple(licences),
         apart=_apart(licences),
-        permissions=tuple(
-            TermsPermission(source=source, licence=licence, basis=permitted_terms[source])
-            for source, licence in needed
-            if permitted_terms.get(source, "").strip()
-        ),
+        permissions=_needed_permissions(held, permitted_terms),
     )
+
+
+def _needed_permissions(
+    held: Iterable[LicensedItem], permitted_terms: Mapping[str, str]
+) -> tuple[TermsPermission, ...]:
+    found: dict[tuple[str, str], TermsPermission] = {}
+    for one in held:
+        basis = permitted_terms.get(one.source, "")
+        if _needs_permission(one) and basis.strip():
+            stated = TermsPermission(source=one.source, licence=one.licence, basis=basis)
+            found[one.source, one.licence] = stated
+    return tuple(found[key] for key in sorted(found))
 
 
 def _licence_terms(licence: str, held: Iterable[LicensedItem]) -> LicenceTerms:
@@ -96,21 +106,17 @@ def _licence_terms(licence: str, held: Iterable[LicensedItem]) -> LicenceTerms:
 
 def _apart(licences: Iterable[LicenceTerms]) -> tuple[tuple[str, str], ...]:
     """Pairs of share-alike licences neither of which permits derived works under the other."""
-    share_alike = sorted(
-        {
-            name
-            for one in licences
-            if "share_alike" in (one.conditions or ()) and (known := licence_of(one.licence))
-            for choice in known.permitted
-            for name in choice
-            if len(known.permitted) == 1
-        }
-    )
-    return tuple(
-        (one, other)
-        for one, other in combinations(share_alike, 2)
-        if not may_become(one, other) and not may_become(other, one)
-    )
+    share_alike: set[str] = set()
+    for one in licences:
+        known = licence_of(one.licence)
+        is_share_alike = "share_alike" in (one.conditions or ())
+        if is_share_alike and known is not None and len(known.permitted) == 1:
+            share_alike.update(*known.permitted)
+    pairs = []
+    for first, second in combinations(sorted(share_alike), 2):
+        if not may_become(first, second) and not may_become(second, first):
+            pairs.append((first, second))
+    return tuple(pairs)
 
 
 def _needs_permission(one: LicensedItem) -> bool:
@@ -125,13 +131,13 @@ def unpermitted(
 
     Terms of a source in words of their own are permitted if the curators state so.
     """
-    return [
-        one
-        for one in held
-        if one.images
-        and not permits_release(one.licence)
-        and not (_needs_permission(one) and permitted_terms.get(one.source, "").strip())
-    ]
+    found = []
+    for one in held:
+        is_stated = bool(permitted_terms.get(one.source, "").strip())
+        is_permitted = permits_release(one.licence) or (is_stated and _needs_permission(one))
+        if one.images and not is_permitted:
+            found.append(one)
+    return found
 
 
 def refuse_unpermitted(

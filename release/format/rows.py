@@ -200,11 +200,11 @@ def translated(row: Mapping[str, Any]) -> dict[str, list[str | None]]:
 
 def text_entity_ids(row: Mapping[str, Any]) -> tuple[str, ...]:
     """The entities of a row's texts: captions, coarse captions, translations, own records."""
-    names = ("caption_entity_ids", "coarse_caption_entity_ids")
-    translations = (one["entity_id"] for one in row.get("translations") or ())
-    records = (one[ENTITY] for one in _own_records(row))
-    texts = (text for name in names for text in row.get(name) or ())
-    return (*texts, *translations, *records)
+    captions = row.get("caption_entity_ids") or ()
+    coarse = row.get("coarse_caption_entity_ids") or ()
+    translations = [one["entity_id"] for one in row.get("translations") or ()]
+    records = [one[ENTITY] for one in _own_records(row)]
+    return (*captions, *coarse, *translations, *records)
 
 
 def entity_ids_in(row: Mapping[str, Any]) -> list[str]:
@@ -295,7 +295,10 @@ def captions_in(row: Mapping[str, Any], columns: Mapping[str, str]) -> Iterator[
 def _columns_of(
     captions: Iterable[ReleasedCaption], columns: Mapping[str, str]
 ) -> dict[str, list[Any]]:
-    return {column: [getattr(one, name) for one in captions] for name, column in columns.items()}
+    values: dict[str, list[Any]] = {}
+    for name, column in columns.items():
+        values[column] = [getattr(one, name) for one in captions]
+    return values
 
 
 class ReleasedCrop(NamedTuple):

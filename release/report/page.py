@@ -218,11 +218,12 @@ def _costs(
         if one.cost is not None:
             amounts = found.setdefault(one.currency or "", [])
             amounts.append((f"{one.name}@{one.revision}", Decimal(one.cost)))
-    totals = [
-        (currency, sum((cost for _, cost in amounts), Decimal(0)), amounts)
-        for currency, amounts in found.items()
-    ]
-    return [one for one in totals if one[1]]
+    costs = []
+    for currency, amounts in found.items():
+        total = sum((cost for _, cost in amounts), Decimal(0))
+        if total:
+            costs.append((currency, total, amounts))
+    return costs
 
 
 def _money(cost: str | Decimal | None, currency: str | None) -> str:

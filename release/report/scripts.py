@@ -189,18 +189,19 @@ def lineage_page(
 
     Rows with an ancestor that is `gone`, as a similar image may have, are shown without lineage.
     """
-    wanted = list(dict.fromkeys(one for row in rows for one in row))
+    wanted = list(dict.fromkeys(chain.from_iterable(rows)))
     if not wanted:
         return {"rows": rows, "entities": [], "activities": [], "agents": []}
     traced = lineage.trace_page(wanted)
     if not gone.isdisjoint(traced.entities):
-        is_kept = (row and gone.isdisjoint(lineage.trace_page(row).entities) for row in rows)
-        left = [row if kept else () for row, kept in zip(rows, is_kept, strict=True)]
+        left = []
+        for row in rows:
+            is_kept = row and gone.isdisjoint(lineage.trace_page(row).entities)
+            left.append(row if is_kept else ())
         return lineage_page(lineage, gone, left)
-    entities, activities, agents = (
-        {id_: place for place, id_ in enumerate(many)}
-        for many in (traced.entities, traced.activities, traced.agents)
-    )
+    entities = _places(traced.entities)
+    activities = _places(traced.activities)
+    agents = _places(traced.agents)
 
     def details(node: EntityNode) -> list[Any]:
         call = traced.calls.get(node.model_call_key or "")
@@ -230,6 +231,10 @@ def lineage_page(
         ],
         "agents": [[one.kind, one.name, one.revision or ""] for one in traced.agents.values()],
     }
+
+
+def _places(ids: Iterable[str]) -> dict[str, int]:
+    return {id_: place for place, id_ in enumerate(ids)}
 
 
 _SNIPPET_CHARACTERS = 140

@@ -45,15 +45,15 @@ def _without(row: Mapping[str, Any], withdrawn: WithdrawnRow) -> dict[str, Any]:
     for names in (CAPTION_COLUMNS, COARSE_COLUMNS):
         if (ids := row.get(names["entity_id"])) is not None:
             places = [at for at, one in enumerate(ids) if keep(one)]
-            left |= {name: [row[name][at] for at in places] for name in names.values()}
+            for name in names.values():
+                left[name] = [row[name][at] for at in places]
             if names is CAPTION_COLUMNS:
                 moved = {at: place for place, at in enumerate(places)}
     if row.get("translations"):
-        left["translations"] = [
-            {**one, "caption": moved[one["caption"]]}
-            for one in row["translations"]
-            if keep(one["entity_id"]) and one["caption"] in moved
-        ]
+        left["translations"] = []
+        for one in row["translations"]:
+            if keep(one["entity_id"]) and one["caption"] in moved:
+                left["translations"].append({**one, "caption": moved[one["caption"]]})
     if withdrawn.is_whole:
         left |= {name: None for name in _TOLD if name in row}
         left |= {"source_file_path": "", "identity": ""}

@@ -6,7 +6,7 @@ purpose is reported as such and not as damaged.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from itertools import zip_longest
+from itertools import chain, zip_longest
 from pathlib import Path
 
 from loupe.release.card.croissant import croissant_text
@@ -197,13 +197,11 @@ def _mark(folder: Path, manifest: Manifest, scratch: Scratch, findings: Findings
             f"({other.release[:12]})"
         )
         findings.add("withdrawal_foreign", message, WITHDRAWN)
-    unknown = [
-        row.file_path
-        for notice in own
-        for row in notice.rows
-        if (listed := scratch.listed_file(row.file_path)) is None
-        or listed.entity_id != row.entity_id
-    ]
+    unknown = []
+    for row in chain.from_iterable(one.rows for one in own):
+        listed = scratch.listed_file(row.file_path)
+        if listed is None or listed.entity_id != row.entity_id:
+            unknown.append(row.file_path)
     unknown += [path for path in mark.erased if not scratch.is_listed(path)]
     if unknown:
         names = first_of(unknown, _SHOWN_PATHS)
@@ -222,9 +220,14 @@ def _find_withdrawn(
     findings: Findings,
 ) -> None:
     """Report rows of this release whose image or text was withdrawn from an earlier one."""
-    gone = {row.entity_id: one for one in notices for row in one.rows if row.is_whole}
-    texts = {text: one for one in notices for row in one.rows for text in row.texts}
     own = [column.name for column in form_of(manifest).own]
+    gone: dict[str, WithdrawalNotice] = {}
+    texts: dict[str, WithdrawalNotice] = {}
+    for notice in notices:
+        for row in notice.rows:
+            texts |= dict.fromkeys(row.texts, notice)
+            if row.is_whole:
+                gone[row.entity_id] = notice
     for file in scratch.listed():
         if file.entity_id in gone:
             _report(file.path, file.path, gone[file.entity_id], findings)
@@ -232,11 +235,10 @@ def _find_withdrawn(
         return
     for shard in shards:
         try:
-            for row in read_parquet_rows(folder / shard, [*_TEXT_COLUMNS, *own]):
-                for text in text_entity_ids(row):
-                    if text in texts:
-                        what = f"{row['file_path']} has the text {text}, which"
-                        _report(row["file_path"], what, texts[text], findings)
+            for columns in read_parquet_rows(folder / shard, [*_TEXT_COLUMNS, *own]):
+                for text in sorted(texts.keys() & text_entity_ids(columns)):
+                    what = f"{columns['file_path']} has the text {text}, which"
+                    _report(columns["file_path"], what, texts[text], findings)
         except ValueError:
             return  # reported already
 

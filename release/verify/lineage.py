@@ -6,6 +6,7 @@ Tables are read in pieces, and their ids are compared as arrays of bytes: a mill
 
 import binascii
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -83,8 +84,9 @@ class LineageChecks:
         if not self._is_read:
             return
         named = [entity_ids_in(row) for row in rows]
-        ids = ids_of([one for many in named for one in many])
-        if not np.any(missing := ~self._is_known(ENTITIES.name, ids)):
+        ids = ids_of(list(chain.from_iterable(named)))
+        missing = ~self._is_known(ENTITIES.name, ids)
+        if not np.any(missing):
             return
         unknown = set(ids[missing].tolist())
         for row, many in zip(rows, named, strict=True):

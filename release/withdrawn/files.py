@@ -3,7 +3,7 @@
 import json
 import os
 from collections.abc import Iterable, Sequence
-from itertools import groupby
+from itertools import chain, groupby
 from pathlib import Path
 from typing import Any
 
@@ -158,7 +158,7 @@ _GROUNDS: dict[Ground, str] = {
 def affected_rows(notices: Iterable[WithdrawalNotice]) -> tuple[WithdrawnRow, ...]:
     """The rows named in the notices, once each, by number: whole, or with all withdrawn texts."""
     rows: dict[int, WithdrawnRow] = {}
-    for row in (row for notice in notices for row in notice.rows):
+    for row in chain.from_iterable(notice.rows for notice in notices):
         known = rows.get(row.number)
         if known is None or (known.texts and row.is_whole):
             rows[row.number] = row

@@ -126,6 +126,7 @@ def test_a_release_states_what_it_shares_with_other_collections(
     assert "1 image could not be read (cut.jpg)" in card
 
 
+@pytest.mark.soak
 def test_fingerprints_of_an_imported_dataset_are_computed_once(
     worlds: World, tmp_path: Path
 ) -> None:
@@ -148,6 +149,7 @@ def test_fingerprints_of_an_imported_dataset_are_computed_once(
 
 
 @pytest.mark.usefixtures("worlds")
+@pytest.mark.soak
 def test_equal_other_collections_give_identical_bytes(tmp_path: Path) -> None:
     folder = folder_of(tmp_path / "images", range(5), "JPEG q60")
     first = build(tmp_path / "one", "--against", folder)
@@ -161,6 +163,7 @@ def test_equal_other_collections_give_identical_bytes(tmp_path: Path) -> None:
     assert first.contamination[0].name == "images"
 
 
+@pytest.mark.soak
 def test_a_rebuild_does_not_need_the_other_collections(worlds: World, tmp_path: Path) -> None:
     folder = folder_of(tmp_path / "images", range(5), "JPEG q60")
     first = build(tmp_path / "one", "--against", folder)
@@ -189,6 +192,7 @@ def test_a_contaminated_release_is_reported_or_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("worlds")
+@pytest.mark.soak
 def test_a_comparison_without_leaks_is_stated(tmp_path: Path) -> None:
     folder = folder_of(tmp_path / "images", range(40, 46), "copy")
     manifest = build(tmp_path / "out", "--against", folder, "--refuse-contaminated")
@@ -217,6 +221,7 @@ def state(folder: Path, statement: Contamination) -> None:
 
 
 @pytest.mark.usefixtures("worlds")
+@pytest.mark.soak
 def test_the_contamination_command_compares_two_releases(tmp_path: Path) -> None:
     ours, theirs = tmp_path / "ours", tmp_path / "theirs"
     build(theirs, dataset=THEIRS)
@@ -236,6 +241,7 @@ def test_the_contamination_command_compares_two_releases(tmp_path: Path) -> None
 
 
 @pytest.mark.usefixtures("worlds")
+@pytest.mark.soak
 def test_a_differing_statement_of_the_release_is_reported(tmp_path: Path) -> None:
     ours, theirs = tmp_path / "ours", tmp_path / "theirs"
     build(theirs, dataset=THEIRS)

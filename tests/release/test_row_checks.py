@@ -1,11 +1,15 @@
 """A build refuses rows that no release may have."""
 
+from pathlib import Path
+
 import pytest
 
+from loupe.release.build import build_release
 from loupe.release.format.row_checks import BuiltRows
 from loupe.release.format.rows import ReleasedCaption, ReleasedContrast, ReleaseRow, RowForm
 from loupe.schemas.errors import IntegrityError
 from loupe.schemas.taxonomy import DifferenceType
+from tests.release.worlds import DATASET, SOURCES, Composer, store_world
 
 CAPTION = ReleasedCaption("A man.", "c" * 32, "CUHK-PEDES", "source", reviewed=False)
 
@@ -80,3 +84,14 @@ def test_rows_out_of_form_or_order_are_refused(rows: list[ReleaseRow], says: str
 def test_contrastive_rows_follow_their_anchor(rows: list[ReleaseRow], says: str) -> None:
     with pytest.raises(IntegrityError, match=says):
         check(*rows, has_groups=True)
+
+
+def test_a_build_checks_its_rows_before_it_publishes(tmp_path: Path) -> None:
+    composer = Composer()
+    image = composer.image(SOURCES[0], "1", "1.jpg", sampled=False)
+    composer.caption(image, SOURCES[0], " ", 0)
+    world = store_world(tmp_path / "world", composer.contents())
+    with pytest.raises(IntegrityError, match=r"row 1 \(CUHK-PEDES, '1.jpg'\) has an empty caption"):
+        build_release(world.store, world.blobs, DATASET, "1.0.0", tmp_path / "out")
+    world.store.close()
+    assert not (tmp_path / "out").exists()

@@ -162,6 +162,7 @@ def mean_words(row: Row) -> int:
     return sum(words) // len(words)
 
 
+@pytest.mark.soak
 def test_filters_select_the_same_rows_as_python(
     ccd: Reported, open_view: Callable[..., View]
 ) -> None:
@@ -175,6 +176,7 @@ def test_filters_select_the_same_rows_as_python(
         assert view.page.locator("#empty").is_visible() == (not numbers)
 
 
+@pytest.mark.soak
 def test_checkboxes_filter_and_counts_show_the_resulting_rows(
     ccd: Reported, open_view: Callable[..., View]
 ) -> None:
@@ -204,6 +206,7 @@ def test_checkboxes_filter_and_counts_show_the_resulting_rows(
     assert view.shown() == list(range(1, PAGE_ROWS + 1))
 
 
+@pytest.mark.soak
 def test_a_search_matches_prefixes_of_words(ccd: Reported, open_view: Callable[..., View]) -> None:
     cases: list[tuple[str, ...]] = [
         ("anchor",),
@@ -219,6 +222,7 @@ def test_a_search_matches_prefixes_of_words(ccd: Reported, open_view: Callable[.
         assert view.all_shown() == rows_with(ccd.rows, *words), words
 
 
+@pytest.mark.soak
 def test_a_search_finds_characters_and_entities(
     ccd: Reported, open_view: Callable[..., View]
 ) -> None:
@@ -228,6 +232,7 @@ def test_a_search_finds_characters_and_entities(
     assert view.shown() == [77]
 
 
+@pytest.mark.soak
 def test_typing_searches_and_the_url_keeps_the_query(
     ccd: Reported, open_view: Callable[..., View]
 ) -> None:
@@ -244,6 +249,7 @@ def test_typing_searches_and_the_url_keeps_the_query(
     assert again.page.locator("#search").input_value() == "relation 7"
 
 
+@pytest.mark.soak
 def test_a_missing_row_is_reported(ccd: Reported, open_view: Callable[..., View]) -> None:
     view = open_view(ccd, "#/row/999")
     details = view.page.locator("#missing")
@@ -253,6 +259,7 @@ def test_a_missing_row_is_reported(ccd: Reported, open_view: Callable[..., View]
     assert not details.is_visible()
 
 
+@pytest.mark.soak
 def test_the_about_page_shows_citation_and_terms(
     open_view: Callable[..., View], tmp_path: Path
 ) -> None:
@@ -270,6 +277,7 @@ def test_the_about_page_shows_citation_and_terms(
     assert licence in view.page.locator("#row .facts").first.inner_text()
 
 
+@pytest.mark.soak
 def test_keyboard_navigation(ccd: Reported, open_view: Callable[..., View]) -> None:
     view = open_view(ccd)
     press = view.page.keyboard.press
@@ -311,6 +319,7 @@ def test_keyboard_navigation(ccd: Reported, open_view: Callable[..., View]) -> N
     assert not view.page.locator("#keys").is_visible()
 
 
+@pytest.mark.soak
 def test_the_first_tab_stop_skips_to_the_main_content(
     ccd: Reported, open_view: Callable[..., View]
 ) -> None:
@@ -345,6 +354,7 @@ def test_a_row_page_shows_all_fields(ccd: Reported, open_view: Callable[..., Vie
     assert body.locator("[aria-current]").count() == 1
 
 
+@pytest.mark.soak
 def test_lineage_is_drawn_and_listed(ccd: Reported, open_view: Callable[..., View]) -> None:
     view = open_view(ccd, "#/row/2")
     view.settle()
@@ -374,6 +384,7 @@ def test_lineage_is_drawn_and_listed(ccd: Reported, open_view: Callable[..., Vie
     assert svg.locator(".entity.root").count() == 1
 
 
+@pytest.mark.soak
 def test_rows_and_filters_of_videos_tasks_and_people(
     kinds: dict[str, Reported], open_view: Callable[..., View]
 ) -> None:
@@ -407,6 +418,7 @@ def test_rows_and_filters_of_videos_tasks_and_people(
 VIEWS = ("#/rows", "#/row/2", "#/numbers", "#/about")
 
 
+@pytest.mark.soak
 def test_a_phone_needs_no_horizontal_scrolling(
     ccd: Reported, kinds: dict[str, Reported], open_view: Callable[..., View]
 ) -> None:
@@ -461,6 +473,7 @@ UNNAMED = """() => {
 }"""
 
 
+@pytest.mark.soak
 def test_text_has_contrast_and_elements_have_accessible_names(
     ccd: Reported, kinds: dict[str, Reported], open_view: Callable[..., View]
 ) -> None:
@@ -481,6 +494,7 @@ def test_text_has_contrast_and_elements_have_accessible_names(
                 assert len(ids) == len(set(ids)), scheme
 
 
+@pytest.mark.soak
 def test_numbers_and_terms_are_readable_without_javascript(
     ccd: Reported, open_view: Callable[..., View]
 ) -> None:
@@ -513,6 +527,7 @@ def test_hostile_texts_are_shown_as_text(
     assert view.page.evaluate("document.querySelectorAll('script').length") == 1
 
 
+@pytest.mark.soak
 def test_a_missing_data_file_is_reported(ccd: Reported, browser: Any, tmp_path: Path) -> None:
     import shutil
 
