@@ -75,7 +75,13 @@ def test_while_items_wait_steps_run_up_to_the_first_that_needs_all_decisions(
 def test_each_pass_of_a_loop_asks_again_and_its_passes_are_closed(
     run: RunContext, done: list[str]
 ) -> None:
+    opened: list[Generator[None]] = []  # kept, so that only the loop closes them
+
     def passes(_run: Run) -> Generator[None]:
+        opened.append(numbered())
+        return opened[-1]
+
+    def numbered() -> Generator[None]:
         try:
             for number in range(2):
                 done.append(f"pass {number}")
@@ -124,6 +130,14 @@ def test_a_gate_waits_until_people_have_decided_and_applies_what_they_decided_so
     decide(run, second, "reject")
     assert build().waiting == 0
     assert done == ["applied"] * 3 + ["after"]
+
+
+def test_a_gate_that_is_come_to_again_waits_no_more_if_all_is_decided(run: RunContext) -> None:
+    entity = caption(1)
+    store_entities(run.store, [entity])
+    gate: Gate[Run] = Gate("captions", "gate", per_item=lambda _run: True)
+    deciding: Step[Run] = Step(lambda _run: decide(run, entity, "accept"), **ANYWAY)
+    assert run_steps(run, gate, deciding, gate, gate="required").waiting_in == {}
 
 
 def test_what_was_withdrawn_meanwhile_is_looked_for_at_the_end_also_of_a_failed_run(
