@@ -27,7 +27,7 @@ from loupe.db.store import Store
 from loupe.db.work import register_plan, store_activity
 from loupe.flows.answers import words_of
 from loupe.flows.ccd.run import CcdRun
-from loupe.flows.engine.embedding import stored_picture
+from loupe.flows.engine.embedding import ReadableImage, stored_picture
 from loupe.flows.engine.report import StageReport
 from loupe.flows.engine.runner import Stage, quarantine
 from loupe.flows.engine.software import software
@@ -111,8 +111,8 @@ def style_warnings(fine: str, coarse: str, limits: StyleLimits) -> list[str]:
     words, coarse_words = len(WORD.findall(fine)), len(WORD.findall(coarse))
     ratio = words / max(1, coarse_words)
     wanted, said = content_words(coarse), content_words(fine)
-    kept = sum(any(_is_form(word, one) for one in said) for word in wanted)
-    kept_share = kept / len(wanted) if wanted else 1.0
+    kept = [word for word in wanted if any(_is_form(word, one) for one in said)]
+    kept_share = len(kept) / len(wanted) if wanted else 1.0
     sentences = _sentences(fine)
     warnings = []
     if ratio < limits.shortest_ratio:
@@ -255,15 +255,17 @@ def check_preferences(text_vectors: Vectors, image_vectors: Vectors) -> list[str
     others[:, each, each] = -np.inf
     sentences = []
     for row, column in np.ndindex(cosines.shape[:2]):
+        image = int(others[row, column].argmax())
+        caption = int(others[row, :, column].argmax())
         own = cosines[row, column, column]
-        image, caption = int(others[row, column].argmax()), int(others[row, :, column].argmax())
+        nearest, best = cosines[row, column, image], cosines[row, caption, column]
         problems = []
-        if (nearest := cosines[row, column, image]) >= own:
+        if nearest >= own:
             problems.append(
                 f"fits image {image_letter(image)} as well as its own or better "
                 f"({nearest:.3f} and {own:.3f})"
             )
-        if (best := cosines[row, caption, column]) >= own:
+        if best >= own:
             problems.append(
                 f"fits image {image_letter(column)} no better than caption "
                 f"{caption_name(row, caption)} does ({own:.3f} and {best:.3f})"
@@ -329,11 +331,14 @@ def _preferences(run: CcdRun, groups: Sequence[CaptionGroup]) -> Iterator[list[s
 
     Sentences are ordered by row and then image. A lone anchor has no other image.
     """
-    compared = [group for group in groups if len(group.members) > 1]
-    pictures = [member.picture for group in compared for member in group.members]
-    fine = [fine for group in compared for *_, fine in _cells(group)]
-    if compared:
-        images = run.embedder.embed_images([stored_picture(run.context, one) for one in pictures])
+    pictures: list[ReadableImage] = []
+    fine: list[str] = []
+    for group in groups:
+        if len(group.members) > 1:
+            pictures += [stored_picture(run.context, one.picture) for one in group.members]
+            fine += [caption for *_, caption in _cells(group)]
+    if pictures:
+        images = run.embedder.embed_images(pictures)
         texts = run.embedder.embed_texts(fine)
     for group in groups:
         rows, columns = len(group.coarse_captions), len(group.members)
@@ -379,7 +384,10 @@ def _judged(run: CcdRun) -> Iterator[_Judged]:
     """Return the decided groups as models wrote them."""
     groups = {one.id: one for one in run.find(CaptionGroup)}
     edited = parents_of(run.store, groups, Role.EDITED_FROM)
-    standing = {edited[id_][0]: groups[id_] for id_ in edited if groups[id_].state == "accepted"}
+    standing: dict[str, StoredEntity] = {}  # accepted edits, by their original
+    for id_, (original, *_) in edited.items():
+        if groups[id_].state == "accepted":
+            standing[original] = groups[id_]
     agents = last_agents(run.store, list(groups))
     for group in groups.values():
         if group.id in edited or group.state == "proposed":
@@ -415,16 +423,14 @@ def _changes(
 
 def _texts(group: CaptionGroup) -> dict[tuple[str | None, int, str | None], str]:
     """Return the texts of a group by image, position and language; removed texts are empty."""
-    return {
-        (member.picture.image_id, position, language): text
-        for member in group.members
-        for language, texts in (
-            (None, member.captions),
-            (group.second_language, member.translations),
-        )
-        for position, text in enumerate(texts)
-        if text
-    }
+    found: dict[tuple[str | None, int, str | None], str] = {}
+    for member in group.members:
+        image_id, second = member.picture.image_id, group.second_language
+        for position, text in enumerate(member.captions):
+            found[image_id, position, None] = text
+        for position, text in enumerate(member.translations):
+            found[image_id, position, second] = text
+    return {place: text for place, text in found.items() if text}
 
 
 def _edit(

@@ -86,17 +86,17 @@ def _active_candidates(run: CcdRun, edits: NewEntity | None) -> set[str]:
     strategies = fetch(run.store, {found[0] for found in made_for.values()})
     rejected = [one.id for one in candidates if one.state == "rejected"]
     refused = {id_ for id_, one in last_agents(run.store, rejected).items() if one.kind == "person"}
-    turned_down = {(made_for[one.id][0], _sha256(one)) for one in candidates if one.id in refused}
+    turned_down = set()  # strategies, each with an image that people rejected for it
+    for one in candidates:
+        if one.id in refused:
+            turned_down.add((made_for[one.id][0], _sha256(one)))
     outdated = _outdated(run.store, [one.id for one in candidates], edits)
     active: dict[str, str] = {}  # by strategy
     for one in candidates:
         strategy = made_for[one.id][0]
-        if (
-            strategies[strategy].state == "accepted"
-            and one.state in (*LIVE, "inactive")
-            and one.id not in outdated
-            and (strategy, _sha256(one)) not in turned_down
-        ):
+        is_wanted = strategies[strategy].state == "accepted"
+        is_usable = one.state in (*LIVE, "inactive") and one.id not in outdated
+        if is_wanted and is_usable and (strategy, _sha256(one)) not in turned_down:
             active.setdefault(strategy, one.id)
     return set(active.values())
 
@@ -157,9 +157,11 @@ def _make_images(run: CcdRun) -> StageReport:
     standing = {one.id for one in accepted if anchors[_anchor_id(one)].state in LIVE}
     contrasts = [one.id for one in run.find(Image) if not is_anchor(one)]
     made_of = parents_of(run.store, contrasts, Role.ACCEPTED_FROM)
-    run.sync_active(
-        Image, lambda image: image.id not in made_of or made_of[image.id][0] in standing, LIVE
-    )
+
+    def is_active(image: StoredEntity) -> bool:
+        return image.id not in made_of or made_of[image.id][0] in standing
+
+    run.sync_active(Image, is_active, LIVE)
     return report
 
 
@@ -177,15 +179,13 @@ def _form_groups(run: CcdRun) -> StageReport:
             members[contrast.anchor_id].append(image.id)
     anchors = [one.id for one in _anchors_of(run) if one.state in LIVE and one.id not in undecided]
     coarse = coarse_captions(run.store, anchors)
-    groups = [
-        run.create(
-            ContrastGroup(anchor_id=anchor, image_ids=tuple(images)),
-            [(Role.MEMBER, member) for member in (anchor, *images)],
-            group=anchor,
-        )
-        for anchor in anchors
-        if coarse[anchor] and ((images := sorted(members[anchor])) or run.build.keep_lone_anchors)
-    ]
+    groups: list[NewEntity] = []
+    for anchor in anchors:
+        images = sorted(members[anchor])
+        if coarse[anchor] and (images or run.build.keep_lone_anchors):
+            record = ContrastGroup(anchor_id=anchor, image_ids=tuple(images))
+            parents = [(Role.MEMBER, member) for member in (anchor, *images)]
+            groups.append(run.create(record, parents, group=anchor))
     stage = Stage(_FORM, VERSION, run.dataset, {"dataset": run.dataset}, label="form groups")
     # numbers are equal for equal groups only
     numbered = [(int(digest_of(group.payload)[:15], 16), group) for group in groups]

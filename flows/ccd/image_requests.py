@@ -85,12 +85,12 @@ def sync_active_requests(context: RunContext, dataset: str) -> None:
 
 def _served_by(store: Store, ids: Sequence[str], role: Role, states: Collection[str]) -> set[str]:
     """Return which of the strategies or requests have a candidate in one of these states."""
-    made = fetch_children(store, ids, role)
-    return {
-        id_
-        for id_, many in made.items()
-        if any(one.kind == Candidate.kind and one.state in states for one in many)
-    }
+    served: set[str] = set()
+    for id_, children in fetch_children(store, ids, role).items():
+        for one in children:
+            if one.kind == Candidate.kind and one.state in states:
+                served.add(id_)
+    return served
 
 
 def waiting_strategies(store: Store, dataset: str, report: StageReport) -> set[str]:

@@ -92,14 +92,21 @@ def register_source(
     source = _imported_before(context.store, described) or described
     entity = get_or_create_entity(context, source, source.name)
     correct_terms(context, spec)
-    corrected = corrections_of(context.store, [entity.id]).get(entity.id)
-    terms_now = corrected[1].terms if corrected else source.terms
+    terms, _ = _present_terms(context.store, entity.id, source)
     refusal = refusal_of_terms(
-        context.settings, source.name, source.format, terms_now.licence, spec.permitted_by
+        context.settings, source.name, source.format, terms.licence, spec.permitted_by
     )
     if refusal is not None:
         context.progress.say(f"warning: {refusal}")
     return entity, source
+
+
+def _present_terms(
+    store: Store, source_id: str, source: Source
+) -> tuple[SourceTerms, tuple[str, TermsCorrection] | None]:
+    """Return the terms of an imported source, and the last correction with its id, if any."""
+    corrected = corrections_of(store, [source_id]).get(source_id)
+    return corrected[1].terms if corrected else source.terms, corrected
 
 
 def correct_terms(context: RunContext, spec: SourceSpec | VideoSourceSpec) -> None:
@@ -110,11 +117,12 @@ def correct_terms(context: RunContext, spec: SourceSpec | VideoSourceSpec) -> No
     """
     for entity in find(context.store, spec.name, Source.kind, states=LIVE):
         source = entity.record(Source)
-        earlier = corrections_of(context.store, [entity.id]).get(entity.id)
-        terms = earlier[1].terms if earlier else source.terms
+        terms, earlier = _present_terms(context.store, entity.id, source)
         old = terms.model_dump()
-        stated = {name: value for name in old if (value := getattr(spec, name))}
-        stated = _undue_credits(spec, terms) | stated
+        stated: dict[str, Any] = _undue_credits(spec, terms)
+        for name in old:
+            if value := getattr(spec, name):
+                stated[name] = value
         changed = {name: value for name, value in stated.items() if value != old[name]}
         if not changed:
             continue
@@ -132,12 +140,12 @@ def correct_terms(context: RunContext, spec: SourceSpec | VideoSourceSpec) -> No
         changes = ", ".join(
             f"{name} {old[name] or ''!r} -> {value!r}" for name, value in changed.items()
         )
-        releases = ", ".join(
-            release.name
-            for release in list_releases(context.store)
-            for one in release.manifest.sources
-            if one.entity_id == entity.id and one.terms != terms
-        )
+        outdated: list[str] = []
+        for release in list_releases(context.store):
+            for one in release.manifest.sources:
+                if one.entity_id == entity.id and one.terms != terms:
+                    outdated.append(release.name)  # noqa: PERF401 - a loop in a loop
+        releases = ", ".join(outdated)
         if not releases:
             made = "no release was made under the earlier ones"
         elif permits_release(terms.licence) or spec.permitted_by:
@@ -170,8 +178,7 @@ def imported_licence(store: Store, described: Source) -> str | None:
         return None
     for entity in find(store, source.name, Source.kind, states=LIVE):
         if entity.record(Source) == source:
-            corrected = corrections_of(store, [entity.id]).get(entity.id)
-            return corrected[1].licence if corrected else source.licence
+            return _present_terms(store, entity.id, source)[0].licence
     return None
 
 

@@ -248,23 +248,18 @@ def _require_ready(
     wrong = [one for one in findings if one.verdict is not Verdict.OK]
     if not wrong:
         return
-    answered = {
-        row.model for row in cost_rows(context.store, build.dataset) if row.calls > row.failed
-    }
-    gone = [
-        one
-        for one in wrong
-        if one.subject == SPLIT
-        or (one.subject == PEOPLE and not wait)
-        or (
-            one.subject in {f"model {model.ref}" for model in servers}
-            and one.subject[6:] in answered
-        )
-    ]
-    for one in gone:
-        context.progress.say(f"warning: {one.subject}: {one.detail}; fix: {one.remedy}")
-    if left := [one for one in wrong if one not in gone]:
-        details = "".join(f"\n  {one.subject}: {one.detail}\n    fix: {one.remedy}" for one in left)
+    rows = cost_rows(context.store, build.dataset)
+    answered = {row.model for row in rows if row.calls > row.failed}
+    dispensable = {f"model {one.ref}" for one in servers if str(one.ref) in answered}
+    dispensable |= {SPLIT} if wait else {SPLIT, PEOPLE}
+    missing: list[str] = []
+    for one in wrong:
+        if one.subject in dispensable:
+            context.progress.say(f"warning: {one.subject}: {one.detail}; fix: {one.remedy}")
+        else:
+            missing.append(f"\n  {one.subject}: {one.detail}\n    fix: {one.remedy}")
+    if missing:
+        details = "".join(missing)
         raise ConfigurationError(f"the run cannot start, and no model was called:{details}")
 
 

@@ -225,14 +225,11 @@ _SENTENCES = {
 def check_pairs(run: RecosRun) -> None:
     """Measure every pair of captions whose new caption is undecided, and propose questions."""
     known = load_pairs(run)
-    pairs = [
-        (known[one.pair], one.entity)
-        for one in load_written(run)
-        if one.entity.state == "proposed" and one.pair in known
-    ]
+    undecided = [one for one in load_written(run) if one.entity.state == "proposed"]
+    pairs = [(known[one.pair], one.entity) for one in undecided if one.pair in known]
     checks = _measured(run, pairs) if pairs else []
     facts = facts_of(run.store, [pair.similar.id for pair, _ in pairs])
-    images = [image for pair, _ in pairs for image in (pair.image, pair.similar)]
+    images = [pair.image for pair, _ in pairs] + [pair.similar for pair, _ in pairs]
     originals = originals_of(run.store, images)
     truths = truths_of(run.store, sorted(set(originals.values())))
     stage = Stage(
@@ -266,10 +263,8 @@ def check_pairs(run: RecosRun) -> None:
         measured = run.create(check, [(Role.MEASURED, confusing.id)])
         return WorkResult(number, entities=(measured, *new, *old))
 
-    items = [
-        (confusing.seq, (pair, confusing, check))
-        for (pair, confusing), check in zip(pairs, checks, strict=True)
-    ]
+    checked = zip(pairs, checks, strict=True)
+    items = [(confusing.seq, (pair, confusing, check)) for (pair, confusing), check in checked]
     run.add(run_each(run.context, stage, sorted(items, key=itemgetter(0)), result))
 
 
@@ -307,9 +302,7 @@ def follow_answers(run: RecosRun) -> None:
     about = [_Question(one, captions[one.id][0], images[one.id][0]) for one in asked]
     questions = [one for one in about if is_open(one.caption.id, one.image.id)]
     fallen = {one.image.id for one in questions if one.rules_out}
-    decisions = [
-        NewDecision(image_id, "reject", queue.agent, _FITS_BOTH) for image_id in sorted(fallen)
-    ]
+    decisions = [NewDecision(one, "reject", queue.agent, _FITS_BOTH) for one in sorted(fallen)]
     for one in questions:
         if one.image.id not in fallen:
             decisions += one.followed(agents.get(one.entity.id, queue.agent))

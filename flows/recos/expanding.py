@@ -30,6 +30,7 @@ from loupe.schemas.provenance import Role
 from loupe.schemas.records import Image
 from loupe.schemas.recos import DuplicateQuestion, ExpansionReport
 from loupe.schemas.similarity import AlikePair
+from loupe.schemas.taxonomy import RetrievalTask
 
 # Images similar to those of v1, each once, and none that v1 has (ReCoS, section 3.4).
 
@@ -194,20 +195,22 @@ def follow_duplicates(run: RecosRun) -> None:
     agents = last_agents(store, ids)
     compared = parents_of(store, ids, Role.COMPARES)
     images = _active_images(store, run.find(Image))
-    same = {frozenset(compared[one]): one for one in ids if images.keys() >= set(compared[one])}
-    order = sorted({one for pair in same for one in pair}, key=lambda one: _rank(images[one]))
+    same: dict[frozenset[str], str] = {}  # question by pair
+    for one in ids:
+        pair = frozenset(compared[one])
+        if pair <= images.keys():
+            same[pair] = one
+    order = sorted(frozenset().union(*same), key=lambda one: _rank(images[one]))
     captioned = {one for one in order if images[one].group != "v2"}
     leaves = leaving_images(order, [(min(pair), max(pair)) for pair in same], captioned)
-    decisions = [
-        NewDecision(image, "reject", agents[question], f"{_SAME} {stays} (question {question})")
-        for image, stays in leaves.items()
-        for question in (same[frozenset((image, stays))],)
-    ]
-    decisions += [
-        NewDecision(one, "reopen", queue.agent, _NOT_SAME)
-        for one, image in images.items()
-        if image.state not in LIVE and one not in leaves
-    ]
+    decisions: list[NewDecision] = []
+    for image_id, stays in leaves.items():
+        question = same[frozenset((image_id, stays))]
+        reason = f"{_SAME} {stays} (question {question})"
+        decisions.append(NewDecision(image_id, "reject", agents[question], reason))
+    for image_id, image in images.items():
+        if image.state not in LIVE and image_id not in leaves:
+            decisions.append(NewDecision(image_id, "reopen", queue.agent, _NOT_SAME))
     decide(store, decisions)
     if leaves:
         run.say(
@@ -219,11 +222,11 @@ def _active_images(store: Store, images: Iterable[StoredEntity]) -> dict[str, St
     """Return images that are in the benchmark, or would be if not removed as duplicates."""
     found = {one.id: one for one in images}
     reasons = last_reasons(store, [one.id for one in found.values() if one.state == "rejected"])
-    return {
-        id_: one
-        for id_, one in found.items()
-        if one.state in LIVE or reasons.get(id_, "").startswith(_SAME)
-    }
+
+    def is_active(image: StoredEntity) -> bool:
+        return image.state in LIVE or reasons.get(image.id, "").startswith(_SAME)
+
+    return {id_: one for id_, one in found.items() if is_active(one)}
 
 
 def _rank(image: StoredEntity) -> tuple[bool, int, str]:
@@ -258,22 +261,24 @@ def expand_gallery(run: RecosRun) -> None:
     chosen_by = store_settings(
         context, dataset, _EXPANSION_STAGE, _EXPANSION_VERSION, chosen_with
     ).id
-    tasks = {other: task_of(v1[one]) for one in sorted(near, reverse=True) for other in near[one]}
+    tasks: dict[str, RetrievalTask] = {}  # that of the first image of v1 by id
+    for one in sorted(near, reverse=True):
+        tasks |= dict.fromkeys(near[one], task_of(v1[one]))
     parents = [(Role.EXPANDED_WITH, chosen_by)]
     added = {one: pool.images[pool.place[one]] for one in found.images}
-    copies = {
-        one: copied_image(image, dataset, tasks[one], "v2", parents) for one, image in added.items()
-    }
+    copies: dict[str, NewEntity] = {}
+    for one, image in added.items():
+        copies[one] = copied_image(image, dataset, tasks[one], "v2", parents)
     configuration = {"settings": chosen_by, "images": digest_of(*found.images), "counts": counts}
     stage = Stage(_EXPANSION_STAGE, _EXPANSION_VERSION, dataset, configuration, label=_LABEL)
     items = sorted((image.seq, copies[one]) for one, image in added.items())
     copied = run_each(context, stage, items, _stored)
     wanted = {copy.id for copy in copies.values()}
-    run.sync_active(
-        Image,
-        lambda image: image.id in wanted if image.group == "v2" else None,
-        (*LIVE, "rejected"),
-    )
+
+    def is_active(image: StoredEntity) -> bool | None:
+        return image.id in wanted if image.group == "v2" else None
+
+    run.sync_active(Image, is_active, (*LIVE, "rejected"))
     stored = fetch(run.store, wanted)
     members = v1 | {one: stored[copy.id] for one, copy in copies.items()}
     run.add(copied, _ask_of_duplicates(run, found.doubtful, members))
@@ -297,11 +302,18 @@ def _load_v1(run: RecosRun) -> tuple[dict[str, StoredEntity], set[str]]:
     images = [*run.images_of("v0"), *run.images_of("v1")]
     originals = originals_of(store, images)
     captions = captions_of(store, [image.id for image in images])
-    live = {originals[one.id]: one for one in images if one.state in LIVE and captions.get(one.id)}
-    rejected = sorted({originals[image.id] for image in images if image.state not in LIVE})
-    pool.duplicates.look_up(rejected)
-    like = {other for one in rejected for other in pool.duplicates.get(one, ())}
-    excluded = ({originals[image.id] for image in images} | like) - live.keys()
+    live: dict[str, StoredEntity] = {}
+    rejected: set[str] = set()
+    for image in images:
+        if image.state not in LIVE:
+            rejected.add(originals[image.id])
+        elif captions.get(image.id):
+            live[originals[image.id]] = image
+    pool.duplicates.look_up(sorted(rejected))
+    excluded = {originals[image.id] for image in images}
+    for one in rejected:
+        excluded.update(pool.duplicates.get(one, ()))
+    excluded -= live.keys()
     return {one: image for one, image in live.items() if one in pool.place}, excluded
 
 
@@ -319,8 +331,10 @@ def _neighbours(
         excluded=places,
         closed=[place for place, image in enumerate(pool.images) if image.id in excluded],
     )
-    rows = ([pool.images[place].id for place in row if place >= 0] for row in found.places.tolist())
-    return dict(zip(v1, rows, strict=True))
+    neighbours: dict[str, list[str]] = {}
+    for one, row in zip(v1, found.places.tolist(), strict=True):
+        neighbours[one] = [pool.images[place].id for place in row if place >= 0]
+    return neighbours
 
 
 def _deduplicated(pool: Pool, images: Sequence[str], protected: frozenset[str]) -> NearDuplicates:

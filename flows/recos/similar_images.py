@@ -88,14 +88,13 @@ def match_similar_images(
             continue
         found[image] = Match(candidates[image][place], place + 1)
         closed |= {other, *duplicates.get(other, ())}
-    return Matches(
-        {image: found[image] for image in candidates if image in found},
-        {
-            image: _none_left(image, len(others))
-            for image, others in candidates.items()
-            if image not in found
-        },
-    )
+    matches = Matches({}, {})
+    for image, others in candidates.items():
+        if image in found:
+            matches.found[image] = found[image]
+        else:
+            matches.rejections[image] = _none_left(image, len(others))
+    return matches
 
 
 def _none_left(image: str, candidates: int) -> Rejection:
@@ -124,17 +123,19 @@ _LIKELY = 3
 def load_judge(run: RecosRun) -> Judge:
     """Embed the captions of v0, and calibrate the margin."""
     base = run.base
-    captions = [
-        (number, one) for number, image in enumerate(base.images) for one in base.captions[image.id]
-    ]
-    wordings = tuple(one.record(Caption).text for _, one in captions)
+    wordings: list[str] = []
+    numbers: list[int] = []  # of the image of each caption
+    for number, image in enumerate(base.images):
+        for one in base.captions[image.id]:
+            wordings.append(one.record(Caption).text)
+            numbers.append(number)
     texts, rows = run.embed_texts(wordings), run.embed(base.images)
-    owners = np.array([number for number, _ in captions], np.int64)
+    owners = np.array(numbers, np.int64)
     groups = np.unique([task_of(image) for image in base.images], return_inverse=True)[1]
     calibration = calibrate(
         rows, texts, owners, run.settings.confusion, str(run.embedder.ref), groups=groups
     )
-    return Judge(rows, texts, wordings, owners, Background(texts, owners), calibration)
+    return Judge(rows, texts, tuple(wordings), owners, Background(texts, owners), calibration)
 
 
 def match_images(run: RecosRun) -> None:
@@ -160,9 +161,8 @@ def match_images(run: RecosRun) -> None:
         label="match similar images",
     )
     done = worked_items(run.context, stage, [image.seq for image in open_])
-    looking = [
-        image for image in open_ if fallen[image.id] < MOST_MATCHES and image.seq not in done
-    ]
+    undone = [image for image in open_ if image.seq not in done]
+    looking = [image for image in undone if fallen[image.id] < MOST_MATCHES]
     matches = _matches(run, looking, earlier)
 
     def result(number: int, image: StoredEntity) -> WorkResult:
@@ -204,7 +204,8 @@ def _matches(
     duplicates = run.pool.duplicates
     closed = set(originals_of(run.store, [*run.images_of("v0"), *earlier]).values())
     duplicates.look_up(closed)
-    closed |= {other for one in closed for other in duplicates.get(one, ())}
+    for one in list(closed):
+        closed.update(duplicates.get(one, ()))
     candidates = _candidates(run, looking, closed)
     duplicates.look_up(one.image for near in candidates.values() for one in near[:_LIKELY])
     return match_similar_images(candidates, duplicates)
@@ -257,10 +258,10 @@ def _surely_others(
     usual = judge.background.of(others, left_out) - judge.background.of(own, left_out[:1])
     advantages = text_cosines(captions, own) - text_cosines(captions, others) + usual
     theirs = [pool.truths.get(pool.images[place].id) for place in places]
-    known = [
-        [truth_differs(judge.wordings[caption], truth, other) for other in theirs]
-        for caption in np.flatnonzero(judge.owners == number)
-    ]
+    known: list[list[bool]] = []
+    for caption in np.flatnonzero(judge.owners == number):
+        wording = judge.wordings[caption]
+        known.append([truth_differs(wording, truth, other) for other in theirs])
     apart: NDArray[np.bool_] = advantages > judge.calibration.margin
     sure: NDArray[np.bool_] = (apart | np.array(known)).all(axis=0)
     return sure

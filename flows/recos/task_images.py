@@ -1,6 +1,7 @@
 """The images of a benchmark of tasks: taken from their sources, and selected by people."""
 
 import unicodedata
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from operator import itemgetter
 from pathlib import Path
@@ -87,10 +88,10 @@ def _with_categories(
 ) -> OrderedImages:
     """Return images with at least one of the categories, and categories without an image."""
     known = fetch_parents(store, [image.id for image in images], Role.KNOWN_FROM)
-    named = {
-        id_: {name.casefold() for one in many for name in one.record(ImageFacts).categories}
-        for id_, many in known.items()
-    }
+    named: dict[str, set[str]] = defaultdict(set)
+    for id_, facts in known.items():
+        for one in facts:
+            named[id_] |= {name.casefold() for name in one.record(ImageFacts).categories}
     wanted = {" ".join(name.casefold().split()): name for name in categories}
     found = [one for one in images if not wanted.keys().isdisjoint(named.get(one.id, ()))]
     seen = set().union(*named.values())
@@ -126,10 +127,11 @@ def take_images(run: RecosRun, task: TaskSpec, source: NewEntity) -> StageReport
         return _take(run, task, source, reduced.id, [])
     ordered = _ordered(run, task, images)
     own = (task.task, source.dataset)
-    others = (image.record(Image) for image in run.find(Image))
-    taken = {
-        one.sha256: one for one in others if one.tier == "v0" and (one.task, one.source) != own
-    }
+    taken: dict[str, Image] = {}
+    for image in run.find(Image):
+        record = image.record(Image)
+        if record.tier == "v0" and (record.task, record.source) != own:
+            taken[record.sha256] = record
     chosen = _different(ordered.images, taken.keys())[: task.images]
     draw = _record(run, task, source, ordered.method, chosen)
     items: list[tuple[int, StoredEntity | str | Rejection]] = [(one.seq, one) for one in chosen]
@@ -236,9 +238,13 @@ def _reduced_draw(run: RecosRun, task: TaskSpec, source: NewEntity) -> StoredEnt
 
 def _draws(run: RecosRun, task: TaskSpec, source: NewEntity) -> list[StoredEntity]:
     """Return the draws for a task from a source."""
-    draws = ((one, one.record(TaskDraw)) for one in run.find(TaskDraw))
     wanted = (task.task, source.dataset)
-    return [one for one, record in draws if (record.task, record.source) == wanted]
+    draws: list[StoredEntity] = []
+    for one in run.find(TaskDraw):
+        record = one.record(TaskDraw)
+        if (record.task, record.source) == wanted:
+            draws.append(one)
+    return draws
 
 
 def _take(

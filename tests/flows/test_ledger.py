@@ -348,6 +348,15 @@ def test_unknown_tokens_are_estimated_from_prompt_images_and_answer(sqlite_store
     assert spent == [112, 1612, 4612]
 
 
+def test_calls_that_are_given_up_are_neither_claimed_nor_waited_for(sqlite_store: Store) -> None:
+    budget = Budget()
+    answers = recorded(sqlite_store, ScriptedModel(in_flight=3), budget).answer(requests("abc"))
+    assert next(answers) == (2, answer_to("c"))
+    assert (budget.stop.in_flight, row_count(sqlite_store, Claim)) == (2, 2)
+    answers.close()  # type: ignore[attr-defined]
+    assert (budget.stop.in_flight, row_count(sqlite_store, Claim)) == (0, 0)
+
+
 def test_an_estimated_cost_counts_but_is_not_stored_as_a_fact(sqlite_store: Store) -> None:
     unknown = ChatAnswer(text="re: a", tokens_in=None, tokens_out=None, seconds=0.5)
     budget = Budget()
