@@ -148,6 +148,8 @@ class Step(Record):
         priority: queues with a higher one are listed first for annotators.
         field: the field of a record that its page lets people change, for pages that show any kind.
         choices: the values to choose from, for such a page.
+        of_model: what `auto` drops here is an unusable answer of the model that made it, and counts
+            for `max_unusable_share`; not where images decide, as in `captions` of ReCoS.
         text_agreement: the similarity (0 to 1) from which two texts agree; at 1 they may differ in
             white space and case only, below 1 also in a word such as a colour.
         facts: the check that reads the facts by which texts are compared as well, in datasets that
@@ -172,6 +174,7 @@ class Step(Record):
     accuracy_window: int = Field(default=20, ge=1)
     accuracy_least: int = Field(default=5, ge=1)
     priority: int = Field(default=0, ge=0, le=1000)
+    of_model: bool = False
     text_agreement: float = Field(default=1.0, ge=0, le=1)
     facts: str | None = None
     field: str = ""

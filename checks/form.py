@@ -9,6 +9,7 @@ from functools import cache
 
 from loupe.checks.prose import (
     begins_and_ends,
+    goes_on_after_commas,
     has_small_letters,
     has_words,
     is_in_language,
@@ -52,6 +53,7 @@ _OF_PROSE: tuple[_Rule, ...] = (
     begins_and_ends,
     # doubtful defects come last
     has_no_labels,
+    goes_on_after_commas,
     states,
     is_in_third_person,
 )

@@ -3,9 +3,14 @@
 import re
 import unicodedata
 from functools import lru_cache
+from importlib.resources import files
 from typing import Any, NamedTuple
 
 LETTERS = re.compile(r"[^\W\d_]+")
+
+_BLOCKS = map(chr, range(0x300, 0x1B00))
+MARKS = "".join(one for one in _BLOCKS if unicodedata.category(one) in ("Mn", "Mc"))
+"""Accents and vowel signs, which belong to words but are no letters; for sets in patterns."""
 
 SURE = 0.8
 """The least probability at which a text counts as another language."""
@@ -96,6 +101,20 @@ def foreign_script(text: str) -> ForeignText | None:
 def writes(language: str, script: str) -> bool:
     """Whether a language is written in a script other than Latin; unknown scripts fit any."""
     return language in _SCRIPTS.get(script, language).split()
+
+
+@lru_cache
+def function_words(language: str) -> frozenset[str]:
+    """Return the words of a language that tell nothing by themselves; empty if none are known."""
+    if language == ENGLISH:
+        text = files("loupe.checks").joinpath("english_function_words.txt").read_text("utf-8")
+        return frozenset(text.split())
+    from stop_words import StopWordError, get_stop_words
+
+    try:
+        return frozenset(get_stop_words(language))
+    except StopWordError:
+        return frozenset()
 
 
 @lru_cache(maxsize=4096)

@@ -8,13 +8,24 @@ from loupe.checks.grammar import unknown_share
 from loupe.checks.language import (
     ENGLISH,
     LETTERS,
+    MARKS,
     SURE,
+    function_words,
     guessed_language,
     has_capitals,
     is_written_without_spaces,
     scripts_of,
 )
-from loupe.checks.text import HIDDEN, Defect, Text, clauses_of, sentences_of, shown, words_of
+from loupe.checks.text import (
+    HIDDEN,
+    Defect,
+    Text,
+    clauses_of,
+    sentences_of,
+    shown,
+    shown_around,
+    words_of,
+)
 
 # Words
 
@@ -23,22 +34,24 @@ _THRICE = re.compile(r"([^\W\d_A-Z])\1\1")
 _LONGEST_WORD = 45  # characters; German compounds and chains of hyphens stay below it
 _ODD_CASE = re.compile(r"[a-z]+[A-Z]+[a-z]+[A-Z]|[A-Z]+[a-z]+[A-Z]+[a-z]+[A-Z]|[a-z]{2,}[A-Z]{2,}")
 _SPELLED_OUT = re.compile(r"(?:(?<!\w)[^\W\d_] ){4}")
+_MOST_HYPHENS = 4  # of a word («black-and-white-checked»)
 _SPELLED_OUT_ENGLISH = re.compile(r"(?:(?<![\w'’])[^\W\d_] ){2}[^\W\d_](?!\w)")
 
 
 def has_words(text: Text) -> Defect | None:
     """Refuse letters that are no words: l33t, stretched words, letters of odd case or spaced."""
     language = text.form.language
-    if is_written_without_spaces(language):
-        return None
     spelled_out = _SPELLED_OUT_ENGLISH if language == ENGLISH else _SPELLED_OUT
     match = spelled_out.search(text.plain)
     if match is not None and match.group() not in text.like:
         return Defect("gibberish", "spells its words letter by letter")
+    if is_written_without_spaces(language):
+        return None
     for word in text.words:
         if word in text.words_like:
             continue
-        if _MIXED.search(word) or _THRICE.search(word) or len(word) > _LONGEST_WORD:
+        is_chain = word.count("-") > _MOST_HYPHENS or len(word) > _LONGEST_WORD
+        if is_chain or _MIXED.search(word) or _THRICE.search(word):
             return Defect("gibberish", f"holds {shown(word)}, which is no word")
         if _ODD_CASE.search(word):
             return Defect("gibberish", f"holds {shown(word)}, in letters of odd case")
@@ -49,6 +62,8 @@ _MOST_CAPITALS = 0.5
 _MOST_TITLED = 0.8
 _FEWEST_TITLED = 5
 _SHORT_WORD = 3  # letters; titles may leave such words small
+_CAPITAL_NOUNS = "de"
+_FEWEST_SMALL = 3
 
 
 def has_small_letters(text: Text) -> Defect | None:
@@ -56,12 +71,11 @@ def has_small_letters(text: Text) -> Defect | None:
     form = text.form
     if not has_capitals(form.language):
         return None
-    may_be_title = not form.sentences or form.language != ENGLISH
     for sentence in text.sentences:
         words = [word for word in _letters_of(sentence) if word not in text.like]
         if _is_in_capitals("".join(words)):
             return Defect("all_capitals", f"is in capital letters: {shown(sentence)}")
-        if not may_be_title and _is_titled(words[1:]):
+        if form.sentences and _is_titled(words[1:], form.language):
             return Defect("all_capitals", f"is set like a title: {shown(sentence)}")
     return None
 
@@ -75,15 +89,25 @@ def _is_in_capitals(letters: str) -> bool:
     return len(letters) > 1 and capitals > _MOST_CAPITALS * len(letters)
 
 
-def _is_titled(words: Iterable[str]) -> bool:
-    longer = [word for word in words if len(word) > _SHORT_WORD]
-    titled = sum(word[0].isupper() for word in longer)
-    return len(longer) >= _FEWEST_TITLED and titled >= _MOST_TITLED * len(longer)
+def _is_titled(words: Iterable[str], language: str) -> bool:
+    """Whether words inside a sentence begin with capitals; in German only function words count."""
+    if language == _CAPITAL_NOUNS:
+        small = function_words(language)
+        counted, fewest = [word for word in words if word.casefold() in small], _FEWEST_SMALL
+    else:
+        counted, fewest = [word for word in words if len(word) > _SHORT_WORD], _FEWEST_TITLED
+    titled = sum(word[0].isupper() for word in counted)
+    return len(counted) >= fewest and titled >= _MOST_TITLED * len(counted)
 
 
 # Repetition
 
-_SAME_WORDS_IN_A_ROW = re.compile(r"\b(\w+)(?:\W+\1\b){2}", re.IGNORECASE)
+_LETTER, _BETWEEN = rf"[\w{MARKS}]", rf"[^\w{MARKS}]+"
+_LOOP = re.compile(
+    rf"(?<!{_LETTER})({_LETTER}+(?:{_BETWEEN}{_LETTER}+){{0,3}})(?:{_BETWEEN}\1(?!{_LETTER})){{2}}",
+    re.IGNORECASE,
+)
+"""One to four words that are said three times in a row."""
 _FEWEST_REPEATED = 4
 _REPEATED_RUN = 12  # words; shorter runs are the same in captions that set two things beside
 _LOOPED_TIMES = 3
@@ -97,9 +121,10 @@ def says_it_once(text: Text) -> Defect | None:
 
 
 def repetition_in(text: str) -> str | None:
-    """Return words that a text repeats: a sentence, a long run, a clause or a word three times."""
-    if (match := _SAME_WORDS_IN_A_ROW.search(text)) is not None and match[1].isalpha():
-        return match.group()
+    """Return words that a text repeats: a sentence, a long run, a clause or a few words thrice."""
+    for match in _LOOP.finditer(text):
+        if not re.search(r"[\d_]", match[1]):
+            return match.group()
     sentences = sentences_of(text)
     clauses = [clause for sentence in sentences for clause in clauses_of(sentence)]
     return (
@@ -138,6 +163,8 @@ def _folded(text: str) -> list[str]:
 
 # Language
 
+_LATIN_WORDS = re.compile(r"(?:(?<![A-Za-z])[a-z]{2,}\W+){2}[a-z]{2,}(?![A-Za-z])")
+"""Words in small Latin letters, which are no names; one or two may be."""
 _VERY_SURE = 0.95
 _FEWEST_WORDS = 3
 _FEWEST_TO_GUESS = 5
@@ -153,7 +180,8 @@ def is_in_language(text: Text) -> Defect | None:
             continue
         if scripts_of(language):
             is_latin = sum(one.isascii() for one in letters) > len(letters) / 2
-            found = _wrong_language(sentence, ENGLISH, language) if is_latin else None
+            is_other = is_latin or _LATIN_WORDS.search(sentence) is not None
+            found = _wrong_language(sentence, ENGLISH, language) if is_other else None
         elif len(LETTERS.findall(sentence)) < _FEWEST_WORDS:
             continue
         elif language == ENGLISH:
@@ -227,6 +255,23 @@ def states(text: Text) -> Defect | None:
         if _QUESTION.search(sentence) is not None:
             detail = f"asks instead of stating: {shown(sentence)}"
             return Defect("question", detail, is_doubtful=True)
+    return None
+
+
+_AFTER_COMMA = re.compile(r",\s+([^\W\d_]+)")
+
+
+def goes_on_after_commas(text: Text) -> Defect | None:
+    """Refuse a sentence that begins after a comma, as in an answer («Hey there, The man …»)."""
+    if not text.form.sentences:
+        return None
+    small = function_words(text.form.language)
+    for match in _AFTER_COMMA.finditer(text.plain):
+        word = match[1]
+        is_capital = word[0].isupper() and word != "I" and word not in text.words_like
+        if is_capital and word.casefold() in small:
+            around = shown_around(text.plain, *match.span())
+            return Defect("markup", f"begins again after a comma: {around}", is_doubtful=True)
     return None
 
 

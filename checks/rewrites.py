@@ -13,7 +13,6 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 from rapidfuzz import fuzz
 
 from loupe.checks.defects import text_defect
-from loupe.checks.language import ENGLISH
 from loupe.checks.support import (
     Part,
     foreign_words,
@@ -183,7 +182,7 @@ def _other_than_prose(pair: RewritePair, language: str) -> Iterator[str]:
     repeated = repeated_sentence(pair.rewrite, language)
     if repeated is not None and repeated_sentence(pair.source, language) is None:
         yield f"The rewrite says again what it says elsewhere: {shown(repeated)}."
-    if language == ENGLISH and (foreign := foreign_words(pair.source, pair.rewrite)):
+    if foreign := foreign_words(pair.source, pair.rewrite, language):
         yield f"The rewrite has words of another language: {', '.join(foreign)}."
 
 

@@ -47,8 +47,15 @@ _WESTERN = bytes(range(0x80, 0x100)).decode("cp1252", "ignore")
 _WESTERN_RUN = re.compile(f"[{re.escape(_WESTERN)}]{{2,}}")
 
 
+_OF_TOKENS = re.compile("[ĠĊ]")
+_MALTESE = "mt"
+
+
 def is_decoded(text: Text) -> Defect | None:
-    """Refuse UTF-8 that was read as a Western encoding («â€”»)."""
+    """Refuse UTF-8 that was read as a Western encoding («â€”»), and tokens («Ġred»)."""
+    token = _OF_TOKENS.search(text.raw)
+    if token is not None and text.form.language != _MALTESE and token.group() not in text.like:
+        return Defect("mojibake", f"holds {token.group()!r}, which stands for a space in tokens")
     for match in _WESTERN_RUN.finditer(text.raw):
         try:
             match.group().encode("cp1252").decode("utf-8")
@@ -185,6 +192,7 @@ _TOO_CLOSE = re.compile(
     | [,;:!?]{2,} | \.{2,} | …            # ??, ...
     | --+(?!\s) | (?<!\s)--+ | -{3,}      # --option
     | \w\((?!s\)) | ,(?=[^\W\d_])         # call(, red,blue
+    | [A-Za-z]'(?=[\u0370-\uffff])        # f'…' around letters of another script
     | // | (?:^|\s)/ | \d:\d+:\d          # /data, 00:00:01
     | \s[.,](?=\s|$)
     | [^\W\d_]-\s(?!(?:and|or|to|und|oder|bis|et|ou|e|o|y|en|of)\b)[^\W\d_]

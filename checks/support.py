@@ -9,11 +9,15 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from functools import lru_cache
-from importlib.resources import files
 from typing import NamedTuple
 
 from loupe.checks.grammar import unknown_words
-from loupe.checks.language import ENGLISH, is_written_without_spaces
+from loupe.checks.language import (
+    ENGLISH,
+    function_words,
+    is_written_without_spaces,
+    scripts_of,
+)
 from loupe.checks.text import clauses_of, sentences_of, words_of
 from loupe.schemas.phrases import QUOTED
 
@@ -129,7 +133,7 @@ def _support_of(part: str, known: AbstractSet[str], language: str) -> tuple[int,
 
 def is_list_of_words(text: str, language: str = ENGLISH) -> bool:
     """Whether a sentence of a text strings words together («man, grey suit, black umbrella»)."""
-    if is_written_without_spaces(language) or not _function_words(language):
+    if is_written_without_spaces(language) or not function_words(language):
         return False
     for sentence in sentences_of(text):
         clauses = clauses_of(sentence)
@@ -141,7 +145,7 @@ def is_list_of_words(text: str, language: str = ENGLISH) -> bool:
 
 
 def _has_function_word(clause: str, language: str) -> bool:
-    return any(word in _function_words(language) for word in words_of(clause.casefold()))
+    return any(word in function_words(language) for word in words_of(clause.casefold()))
 
 
 def repeated_sentence(text: str, language: str = ENGLISH) -> str | None:
@@ -167,14 +171,14 @@ def content_words(text: str, language: str = ENGLISH) -> frozenset[str]:
 
     In scripts that put no spaces between words these are characters.
     """
-    function_words = _function_words(language)
     if is_written_without_spaces(language):
-        return frozenset(one for one in text.casefold() if one.isalnum()) - function_words
-    parts = (
-        part for word in words_of(text.casefold()) for part in word.replace("’", "'").split("-")
-    )
-    telling = (part.removesuffix("'s") for part in parts if part not in function_words)
-    return frozenset(_stem(part, language) for part in telling)
+        return frozenset(one for one in text.casefold() if one.isalnum()) - function_words(language)
+    told = set[str]()
+    for word in words_of(text.casefold()):
+        for part in word.replace("’", "'").split("-"):
+            if part not in function_words(language):
+                told.add(_stem(part.removesuffix("'s"), language))
+    return frozenset(told)
 
 
 def _shared(words: AbstractSet[str], known: AbstractSet[str]) -> set[str]:
@@ -190,28 +194,28 @@ def _is_form_of(word: str, known: Iterable[str]) -> bool:
     )
 
 
-@lru_cache
-def _function_words(language: str) -> frozenset[str]:
-    if language == ENGLISH:
-        text = files("loupe.checks").joinpath("english_function_words.txt").read_text("utf-8")
-        return frozenset(text.split())
-    from stop_words import StopWordError, get_stop_words
-
-    try:
-        return frozenset(get_stop_words(language))
-    except StopWordError:
-        return frozenset()
-
-
 _OTHERS = ("de", "fr", "es", "it", "pt", "nl")
+_LATIN = re.compile(r"(?<![A-Za-z])[a-z]{3,}(?![A-Za-z])")
+_FEWEST_LETTERS = 3  # shorter function words are words of several languages
 
 
-def foreign_words(source: str, text: str) -> list[str]:
-    """Return the function words of other languages in an English rewrite («und», «einem»)."""
+def foreign_words(source: str, text: str, language: str = ENGLISH) -> list[str]:
+    """Return the words of other languages in a rewrite that its source does not have.
+
+    In a language with a script of its own these are words in small Latin letters. In others they
+    are function words: of other languages in English («und», «einem»), and English ones in others.
+    """
     plain = QUOTED.sub(" ", text)
-    unknown = unknown_words(plain, frozenset(words_of(source))) & frozenset(words_of(plain))
-    others = frozenset().union(*map(_function_words, _OTHERS))
-    return sorted(word for word in unknown if word.islower() and word in others)
+    found = {word for word in words_of(plain) if word.islower()} - {*words_of(source)}
+    if language == ENGLISH:
+        others = frozenset().union(*map(function_words, _OTHERS))
+        found &= others & unknown_words(plain, frozenset(words_of(source)))
+    elif scripts_of(language):
+        found = {word for word in _LATIN.findall(plain) if word not in source}
+    else:
+        longer = {word for word in function_words(ENGLISH) if len(word) >= _FEWEST_LETTERS}
+        found &= longer - function_words(language) if function_words(language) else set()
+    return sorted(found)
 
 
 @lru_cache

@@ -4,7 +4,7 @@ import re
 import unicodedata
 from typing import NamedTuple
 
-from loupe.checks.language import ENGLISH, LETTERS
+from loupe.checks.language import ENGLISH, LETTERS, MARKS
 from loupe.schemas.phrases import QUOTED
 
 
@@ -94,9 +94,9 @@ def _without_shown(line: str, form: Form) -> str:
     return plain
 
 
-_SENTENCE_END = re.compile(r"(?<=[.!?…])[\"”’»)]*\s+(?=[^\sa-zß-öø-ÿ])|(?<=[。！？])")
+_SENTENCE_END = re.compile(r"(?<=[.!?…।۔؟])[\"”’»)]*\s+(?=[^\sa-zß-öø-ÿ])|(?<=[。！？])")
 _CLAUSE_END = re.compile(r"[,;:()（），；：、]+|\s[-–—]+\s|—")
-_WORD = re.compile(r"\w+(?:['’.,-]\w+)*")
+_WORD = re.compile(rf"[\w{MARKS}]+(?:['’.,-][\w{MARKS}]+)*")
 
 
 def sentences_of(text: str) -> list[str]:

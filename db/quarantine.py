@@ -1,6 +1,6 @@
 """Quarantine: inputs and answers that stages could not use, with reasons."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any, NamedTuple
 from uuid import uuid4
 
@@ -31,7 +31,7 @@ from loupe.db.tables import (
 )
 from loupe.db.work import configurations_of, reset_marks
 from loupe.schemas.provenance import ANSWERED, Role
-from loupe.schemas.records import Image, Rejection, Rewrite, Sample
+from loupe.schemas.records import Image, Rejection, Sample
 from loupe.schemas.video import Video
 
 _DRAWN_KINDS = (Sample.kind, Image.kind, Video.kind)
@@ -205,19 +205,24 @@ def used_answers(connection: Connection, dataset: str, plan_id: int) -> int:
 
 
 @reads
-def dropped_share(connection: Connection, dataset: str, plan_id: int) -> tuple[int, float]:
-    """Return how many results of a plan gates dropped on their own, and their share of all."""
+def dropped_share(
+    connection: Connection, dataset: str, plan_id: int, queues: Collection[str]
+) -> tuple[int, float]:
+    """Return how many results of a plan the gates of these queues dropped, and their share of all.
+
+    Only what they dropped on their own counts, not what people rejected.
+    """
     of_plan = Entity.dataset == dataset, Activity.plan_id == plan_id
     made = (
         select(func.count(Entity.id))
         .join(Activity, Activity.id == Entity.activity_id)
         .where(*of_plan)
     )
-    # Captions of benchmarks are also dropped for what the paper's criterion says of their images.
     dropped = of_dropped(select(func.count(Entity.id))).join(
         Activity, Activity.id == Entity.activity_id
     )
-    lost = connection.execute(dropped.where(*of_plan, Entity.kind == Rewrite.kind)).scalar_one()
+    by_gates = Agent.name.in_([f"{GATE_PREFIX}{name}" for name in queues])
+    lost = connection.execute(dropped.where(*of_plan, by_gates)).scalar_one()
     return lost, lost / max(1, connection.execute(made).scalar_one())
 
 

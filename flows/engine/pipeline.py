@@ -340,7 +340,7 @@ class Release(PipelineStep[RunT]):
         """Build the release, unless most answers of a model are unusable."""
         version = self.version(run)
         most = run.build.max_unusable_share
-        refuse_unusable_models(run.store, run.dataset, run.report.stages, most)
+        refuse_unusable_models(run.store, run.dataset, run.report.stages, most, run.queues.values())
         release(run.context, run.report, run.build, version, self.tier, run.compared_by)
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from math import ceil
 
-from loupe.annotate.queues import dropped_by_gates
+from loupe.annotate.queues import Queue, dropped_by_gates
 from loupe.db.quarantine import (
     JUDGING_STAGES,
     REPEATS_SIBLING,
@@ -22,7 +22,11 @@ _EXAMPLE_CHARACTERS = 200
 
 
 def refuse_unusable_models(
-    store: Store, dataset: str, reports: Iterable[StageReport], most: float
+    store: Store,
+    dataset: str,
+    reports: Iterable[StageReport],
+    most: float,
+    queues: Iterable[Queue] = (),
 ) -> None:
     """Stop a build before its release if most answers of a model are unusable.
 
@@ -31,10 +35,12 @@ def refuse_unusable_models(
         dataset: the dataset that is built.
         reports: the reports of the stages of the run.
         most: the maximum share of a model's answers that may be unusable, in (0, 1].
+        queues: the queues of the build; those `of_model` say which dropped items count.
 
     Raises:
         ModelError: a larger share is; the message gives the reasons with two examples.
     """
+    of_models = [queue.name for queue in queues if queue.of_model]
     for report in reports:
         if not report.asked_model:
             continue
@@ -45,7 +51,7 @@ def refuse_unusable_models(
             if one.reason != REPEATS_SIBLING
         ]
         used = used_answers(store, dataset, report.plan_id)
-        dropped, share = dropped_share(store, dataset, report.plan_id)
+        dropped, share = dropped_share(store, dataset, report.plan_id, of_models)
         dropped = min(dropped, ceil(share * used))  # an answer may have several results
         failed = sum(one.answers for one in unused if one.stage not in JUDGING_STAGES)
         lost, asked = sum(one.answers for one in unused) + dropped, failed + used

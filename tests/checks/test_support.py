@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from loupe.checks.support import length_share, unsupported_parts
+from loupe.checks.support import foreign_words, length_share, unsupported_parts
 from loupe.flows.ufine3c.faithfulness import check_written
 from loupe.schemas.faithfulness import FaithfulnessReport, RewritePair
 from loupe.schemas.profile import FaithfulnessSettings
@@ -71,6 +71,13 @@ def test_what_is_no_part_of_a_description_is_not_faithful(
             ["Four large empty lorries overtake the bus."],
         ),
         ("Four empty lorries by the red bus.", []),
+        ("Empty lorries overtake the bus.", ["Empty lorries overtake the bus."]),
+        ("Empty lorries near the bus.", []),
+        (
+            "Five large empty lorries overtake the red bus.",
+            ["Five large empty lorries overtake the red bus."],
+        ),
+        ("Really very nicely, the red bus waits at the crossing.", ["Really very nicely"]),
     ],
 )
 def test_a_clause_of_two_words_needs_support_and_a_long_sentence_a_third(
@@ -78,6 +85,21 @@ def test_a_clause_of_two_words_needs_support_and_a_long_sentence_a_third(
 ) -> None:
     source = "A red bus waits at a crossing."
     assert [part.text for part in unsupported_parts(source, text)] == parts
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "foreign"),
+    [
+        ("en", "A bus mit red lights waits.", ["mit"]),
+        ("de", "Ein roter Bus waits und steht with Licht am Übergang.", ["with"]),
+        ("es", "Un autobús rojo waits from la calle.", ["from"]),
+        ("zh", "一辆红色的 bus 在路口等待，车身有 Logo 和 LED 灯。", ["bus"]),
+        ("zh", "一辆红色的 tram 在路口等待。", []),
+    ],
+)
+def test_words_of_other_languages_are_named(language: str, text: str, foreign: list[str]) -> None:
+    """Content words of a language in the same script are not told apart without a dictionary."""
+    assert foreign_words("red tram Bus", text, language) == foreign
 
 
 def test_a_rewrite_far_shorter_than_its_source_is_suspect() -> None:

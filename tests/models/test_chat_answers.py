@@ -12,9 +12,17 @@ from loupe.models.chat_answers import (
     ServerError,
     other_model_in,
     read_completion,
+    refusal_of,
     server_sentence,
 )
-from loupe.schemas.chat import ANSWER_IN_REASONING, CONTENT_FILTERED, ChatAnswer, ChatFailure
+from loupe.schemas.chat import (
+    ANSWER_IN_REASONING,
+    CONTENT_FILTERED,
+    QUOTA_EXHAUSTED,
+    ChatAnswer,
+    ChatFailure,
+)
+from loupe.schemas.profile import OpenAIChat
 
 NUMBER, OTHER = "a" * 32, "b" * 32
 
@@ -67,11 +75,16 @@ def test_a_server_that_named_the_wanted_model_must_go_on_to() -> None:
     with pytest.raises(BrokenAnswerError, match="'model-2024'; expected 'model'"):
         sent.checked(answered(version), NUMBER, b"1")
     assert sent.checked(answered(completion()), NUMBER, b"1") == completion()
+    with pytest.raises(BrokenAnswerError, match="expected 'model'"):
+        sent.checked(answered(version), NUMBER, b"1")
 
 
 @pytest.mark.parametrize(
     ("error", "status"),
-    [({"code": 429}, 429), ({"code": 400}, 502), ({"code": "busy"}, 502), ("overloaded", 502)],
+    [
+        *(({"code": code}, code) for code in (401, 402, 403, 404, 408, 409, 429, 503)),
+        *((error, 502) for error in ({"code": 400}, {"code": "busy"}, "overloaded")),
+    ],
 )
 def test_an_error_in_a_body_with_a_status_of_success_is_one(error: object, status: int) -> None:
     for body in ({"error": error}, {**completion(), "error": error}):
@@ -112,6 +125,26 @@ def test_the_sentence_of_a_server_is_one_line_of_at_most_500_characters() -> Non
     assert server_sentence(json.dumps({"error": {"message": "out\n  of it"}})) == "out of it"
     assert len(server_sentence(json.dumps({"detail": "x" * 900}))) == 500
     assert server_sentence("<html>a page</html>") == ""
+
+
+@pytest.mark.parametrize(
+    ("status", "reason"),
+    [(425, "server_error"), (409, "server_error"), (408, "timeout"), (402, QUOTA_EXHAUSTED)],
+)
+def test_a_status_has_its_reason(status: int, reason: str) -> None:
+    spec = OpenAIChat(provider="openai", base_url="http://server/v1", name="m", revision="1")
+    error = ServerError(status, httpx.Response(status, json={"detail": "x" * 20_000}))
+    failure = refusal_of(error, "http://server", spec)
+    assert (failure.reason, failure.retriable) == (reason, True)
+    assert len(failure.raw) == 10_000
+
+
+def test_thoughts_among_the_parts_are_no_answer() -> None:
+    for kind in ("thinking", "reasoning"):
+        parts = [{"type": kind, "text": "Thought."}, {"type": "text", "text": "Said."}]
+        answer = outcome_of(completion(message={"content": parts}))
+        assert isinstance(answer, ChatAnswer)
+        assert answer.text == "Said."
 
 
 def test_a_completion_without_what_it_must_have_is_broken() -> None:

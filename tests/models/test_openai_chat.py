@@ -1,19 +1,22 @@
 import json
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from io import BytesIO
 from threading import Thread
 from typing import Any
+from urllib.parse import quote, quote_plus
 
+import anyio
+import httpx
 import pytest
 from PIL import Image
 from pydantic import ValidationError
 
 from loupe.models.chat import Sender
-from loupe.models.chat_answers import read_completion, server_sentence
-from loupe.models.openai_chat import OpenAIChatModel
+from loupe.models.chat_answers import BrokenAnswerError, read_completion, server_sentence
+from loupe.models.openai_chat import OpenAIChatModel, _exchanged
 from loupe.models.registry import OnDemandChatModel
 from loupe.schemas.chat import ChatAnswer, ChatFailure, ChatImage, ChatOutcome, ChatRequest
 from loupe.schemas.errors import ConfigurationError
@@ -231,6 +234,36 @@ def test_retry_after_is_honoured(counting: CountingServer) -> None:
     assert answer.seconds < 0.5  # the time of the call, without the wait
 
 
+def test_a_wait_of_an_hour_is_not_waited_for(counting: CountingServer) -> None:
+    counting.ledger.add_faults(Fault("status", status=429, retry_after_seconds=3600))
+    failure = ask(model_of(counting.base_url))
+    assert isinstance(failure, ChatFailure)
+    assert (failure.reason, failure.retriable) == ("rate_limited", True)
+    assert counting.ledger.summary()["total"] == 1
+
+
+def test_of_a_broken_answer_the_beginning_is_kept(counting: CountingServer) -> None:
+    counting.ledger.add_faults(Fault("body", text="[" * 20_000))
+    failure = failure_of(counting)
+    assert (failure.reason, failure.raw) == ("unreadable_answer", "[" * 10_000)
+
+
+def test_an_answer_without_end_is_broken_off() -> None:
+    async def received() -> None:
+        body = (b"x" * 2**20 for _ in range(40))
+        transport = httpx.MockTransport(lambda _: httpx.Response(200, content=chunks(body)))
+        async with httpx.AsyncClient(transport=transport) as client:
+            await _exchanged(client, "http://server", "1", b"{}")
+
+    with pytest.raises(BrokenAnswerError, match="larger than 33,554,432 bytes"):
+        anyio.run(received)
+
+
+async def chunks(parts: Iterable[bytes]) -> AsyncIterator[bytes]:
+    for part in parts:
+        yield part
+
+
 def test_a_lost_connection_is_retried(counting: CountingServer) -> None:
     counting.ledger.add_faults(Fault("reset"))
     assert isinstance(ask(model_of(counting.base_url)), ChatAnswer)
@@ -436,6 +469,12 @@ def test_a_secret_in_a_query_string_appears_in_no_message(
             counting.ledger.add_faults(fault)
             failure = failure_of(counting, query={"key": SECRET})
             assert SECRET not in f"{failure.detail} {failure.raw}"
+    odd = "not/for other+eyes"
+    for spelling in (odd, quote(odd, safe=""), quote_plus(odd)):
+        counting.ledger.add_faults(Fault("body", status=400, text=f"refused: {spelling}"))
+        failure = failure_of(counting, query={"key": odd})
+        assert "refused: ***" in failure.detail
+        assert spelling not in f"{failure.detail} {failure.raw}"
     base_url = f"http://127.0.0.1:{free_port()}/v1"
     gone = ask(model_of(base_url, max_retries=0, query={"key": SECRET}))
     assert isinstance(gone, ChatFailure)
