@@ -51,10 +51,14 @@ def listed_model(spec: OpenAIChat, listed: Mapping[str, Mapping[str, Any]]) -> S
     name = spec.name if spec.name in listed else spec.name.partition(":")[0]
     if name not in listed:
         return None
-    texts = {key: listed[name].get(key) for key in ("root", "owned_by")}
-    numbers = {key: listed[name].get(key) for key in ("max_model_len", "created")}
-    return ServedModel(
-        id=name,
-        **{key: one[:_LONGEST] for key, one in texts.items() if isinstance(one, str)},
-        **{key: one for key, one in numbers.items() if type(one) is int and one in _COUNTS},
-    )
+    entry = listed[name]
+    usable: dict[str, Any] = {}
+    for key in ("root", "owned_by"):
+        text = entry.get(key)
+        if isinstance(text, str):
+            usable[key] = text[:_LONGEST]
+    for key in ("max_model_len", "created"):
+        number = entry.get(key)
+        if type(number) is int and number in _COUNTS:
+            usable[key] = number
+    return ServedModel(id=name, **usable)

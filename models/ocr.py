@@ -4,6 +4,7 @@ import importlib.util
 import threading
 from collections.abc import Iterable
 from importlib.metadata import version
+from itertools import chain
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -43,7 +44,7 @@ def by_columns(lines: Iterable[TextLine]) -> list[TextLine]:
                 break
         else:
             columns.append([line])
-    return [line for column in columns for line in column]
+    return list(chain.from_iterable(columns))
 
 
 class TextReader:

@@ -134,7 +134,10 @@ class QwenImageEditor(Adapter[QwenImageEdit]):
             failure = self._failure(error)
             if len(jobs) == 1:
                 return [failure]
-            return [outcome for job in jobs for outcome in self._run_together([job])]
+            outcomes: list[EditOutcome] = []
+            for job in jobs:
+                outcomes += self._run_together([job])
+            return outcomes
         seconds = (time.perf_counter() - start) / len(jobs)
         return [
             _outcome(values, job.image, seconds) for values, job in zip(pictures, jobs, strict=True)

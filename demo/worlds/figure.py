@@ -221,7 +221,7 @@ def draw_figure(person: Person, pose: Pose, scale: float) -> Sprite:
     for _, paint in sorted(figure.parts(), key=lambda part: part[0]):
         paint()
     picture = figure.layer.picture.reduce(_FINE)
-    (x, y) = figure.layer.origin
+    x, y = figure.layer.origin
     left, top, right, bottom = picture.getchannel("A").getbbox() or (0, 0, 1, 1)
     cut = picture.crop((left, top, right, bottom))
     return Sprite(cut, round(left - x / _FINE), round(top - y / _FINE))
@@ -275,9 +275,10 @@ class _Figure:
         """Return hip, knee, ankle and toe."""
         sign = _SIGN[side]
         turn = self._turn(side)
-        thigh = 0.42 * math.sin(turn)
-        bend = 0.10 + 0.85 * max(0.0, math.cos(turn)) ** 1.5
-        if self.pose.action is not Action.WALKING:
+        if self.pose.action is Action.WALKING:
+            thigh = 0.42 * math.sin(turn)
+            bend = 0.10 + 0.85 * max(0.0, math.cos(turn)) ** 1.5
+        else:
             thigh = 0.0
             bend = 0.02
         hip = np.array([sign * (0.083 + 0.4 * self.wider), 0.905, 0.0])
@@ -450,13 +451,15 @@ class _Figure:
                     disc(eye, 0.021 * near, 0.015, (245, 243, 238))
                     disc(eye, 0.009 * near, 0.010, (30, 28, 32))
         if person.headwear:
-            paint = Paint(CLOTH[person.headwear.colour])
-            half = self.half(0.094, 0.110)
-            (x, y) = self.on_head(0, 0.035, -0.006)
-            brim = [self.on_head(0.085 * s, 0.04 - 0.03 * c, 0.07 + 0.11 * c) for s, c in _CIRCLE]
-            self.layer.fill([brim], paint.shaded(0.9))
-            dome = [(x + half * c, y + 0.125 * s) for c, s in _CIRCLE if s > -0.01]
-            self.layer.fill([dome], paint)
+            self._paint_hat(Paint(CLOTH[person.headwear.colour]))
+
+    def _paint_hat(self, paint: Paint) -> None:
+        brim = [self.on_head(0.085 * s, 0.04 - 0.03 * c, 0.07 + 0.11 * c) for s, c in _CIRCLE]
+        self.layer.fill([brim], paint.shaded(0.9))
+        half = self.half(0.094, 0.110)
+        x, y = self.on_head(0, 0.035, -0.006)
+        dome = [(x + half * c, y + 0.125 * s) for c, s in _CIRCLE if s > -0.01]
+        self.layer.fill([dome], paint)
 
     def _paint_loose_hair(self) -> None:
         """Paint hair down the neck and the back."""

@@ -237,8 +237,8 @@ def compose(chance: Chance, task: RetrievalTask) -> Content:
     groups = [_group(chance, kind) for kind in chance.shuffled(THINGS)[:count]]
     if task is RetrievalTask.COUNT:
         most = _MOST_OF_ONE if len(groups) == 1 else _MOST_OF_TWO
-        groups = [one._replace(number=chance.whole(2 - place, most))
-                  for place, one in enumerate(groups)]  # fmt: skip
+        numbers = [chance.whole(2 - place, most) for place in range(len(groups))]
+        groups = [one._replace(number=number) for one, number in zip(groups, numbers, strict=True)]
     if task is RetrievalTask.OBJECT:
         groups = [one._replace(size=chance.pick(("small", None, "large"))) for one in groups]
     if task is RetrievalTask.OCR:
@@ -248,11 +248,11 @@ def compose(chance: Chance, task: RetrievalTask) -> Content:
         groups = [*groups, Group(PERSON, None, 1)]
         acts = task is RetrievalTask.ACTION
         shirt, trousers, hat = chance.shuffled(tuple(COLOURS))[:3]
-        clothes = [("shirt", shirt), ("trousers", trousers), ("hat", hat)]
-        content = content._replace(
-            action=chance.pick(ACTIONS[1:]) if acts else ACTIONS[0],
-            clothes=tuple(clothes[: 3 if chance.happens(0.4) else 2]),
-        )
+        action = chance.pick(ACTIONS[1:]) if acts else ACTIONS[0]
+        clothes = [("shirt", shirt), ("trousers", trousers)]
+        if chance.happens(0.4):
+            clothes.append(("hat", hat))
+        content = content._replace(action=action, clothes=tuple(clothes))
     return content._replace(groups=tuple(groups))
 
 
@@ -277,22 +277,13 @@ def vary(chance: Chance, content: Content, task: RetrievalTask) -> tuple[Content
     change = chance.weigh({"place": 0.7, "colour": 0.7 * bool(coloured), _TASKS[task]: 3.0})
 
     def another(options: Iterable[str], *taken: str | None) -> str:
-        return chance.pick([option for option in options if option not in taken])
+        return _another(chance, options, *taken)
 
     if change in ("colour", "count", "kind"):
+        groups = list(content.groups)
         place = chance.pick(coloured)
-        group = content.groups[place]
-        if change == "colour":
-            group = group._replace(colour=another(KINDS[group.kind].colours, group.colour))
-        elif change == "count":
-            most = _MOST_OF_ONE if len(content.groups) == 1 else _MOST_OF_TWO
-            near = [(group.number or 1) + step for step in (-2, -1, 1, 2)]
-            group = group._replace(number=chance.pick([n for n in near if 1 <= n <= most]))
-        else:
-            fitting = (kind for kind in THINGS if group.colour in KINDS[kind].colours)
-            group = group._replace(kind=another(fitting, *(one.kind for one in content.groups)))
-        groups = (*content.groups[:place], group, *content.groups[place + 1 :])
-        return content._replace(groups=groups), change
+        groups[place] = _varied_group(chance, content, groups[place], change)
+        return content._replace(groups=tuple(groups)), change
     if change == "relation":
         one, relation, two = content.relations[0]
         if relation == "left" or chance.happens(0.5):
@@ -308,6 +299,25 @@ def vary(chance: Chance, content: Content, task: RetrievalTask) -> tuple[Content
     if change == "sign":
         return content._replace(word=another(WORDS, content.word)), change
     return content._replace(place=another(PLACES, content.place)), change
+
+
+def _another(chance: Chance, options: Iterable[str], *taken: str | None) -> str:
+    """Pick one of `options` that is not taken."""
+    return chance.pick([option for option in options if option not in taken])
+
+
+def _varied_group(chance: Chance, content: Content, group: Group, change: str) -> Group:
+    """Return a group of the content with another colour, count or kind."""
+    if change == "colour":
+        colours = KINDS[group.kind].colours
+        return group._replace(colour=_another(chance, colours, group.colour))
+    if change == "count":
+        most = _MOST_OF_ONE if len(content.groups) == 1 else _MOST_OF_TWO
+        near = [(group.number or 1) + step for step in (-2, -1, 1, 2)]
+        return group._replace(number=chance.pick([n for n in near if 1 <= n <= most]))
+    fitting = [kind for kind in THINGS if group.colour in KINDS[kind].colours]
+    there = [one.kind for one in content.groups]
+    return group._replace(kind=_another(chance, fitting, *there))
 
 
 # The layout of a still, in which nothing hides anything else.
@@ -360,11 +370,14 @@ def _thing(content: Content, group: Group, chance: Chance, scale: float) -> Thin
 
 def _somewhere(content: Content, group: Group, chance: Chance, scale: float) -> Thing:
     thing = _thing(content, group, chance, scale)
-    lowest, highest = (110, thing.side) if KINDS[group.kind].flies else (STRIP_BOX[1] - 8, 140)
-    return thing._replace(
-        left=even(chance.between(0, WIDTH_PX - thing.side)),
-        bottom=even(chance.between(highest, lowest)),
-    )
+    highest = 140.0
+    lowest = STRIP_BOX[1] - 8
+    if KINDS[group.kind].flies:
+        highest = thing.side
+        lowest = 110
+    left = chance.between(0, WIDTH_PX - thing.side)
+    bottom = chance.between(highest, lowest)
+    return thing._replace(left=even(left), bottom=even(bottom))
 
 
 def _pair(content: Content, chance: Chance, scale: float) -> tuple[Thing, Thing]:

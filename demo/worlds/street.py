@@ -2,8 +2,9 @@
 
 import math
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from fractions import Fraction
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import NamedTuple
 
@@ -155,6 +156,30 @@ class _Person(NamedTuple):
     foot: tuple[int, int]
 
 
+_SOLID = [0] * 128 + [255] * 128
+"""By transparency: 255 from the half on."""
+
+
+@dataclass
+class _Painted:
+    """A person who was painted into the box (left, top, right, bottom) of a frame."""
+
+    person: _Person
+    box: tuple[int, int, int, int]
+
+    @cached_property
+    def mask(self) -> Image.Image:
+        """255 where the figure is."""
+        return self.person.sprite.picture.getchannel("A").point(_SOLID)
+
+    def pixels_inside(self, size: tuple[int, int]) -> int:
+        """Count the figure's pixels inside a frame of a width and height."""
+        left, top = self.box[:2]
+        width, height = size
+        inside = self.mask.crop((-left, -top, width - left, height - top))
+        return int(np.count_nonzero(np.asarray(inside)))
+
+
 class _Stage:
     """Everything that is painted once for a video, and the painting of frames from it."""
 
@@ -178,8 +203,6 @@ class _Stage:
     ) -> RenderedFrame:
         """Render a frame, `before` and `now` in seconds: street, shadows, people back to front."""
         picture = self.street.copy()
-        (width, height) = picture.size
-        owners = Image.new("L", picture.size)
         people: list[_Person] = []
         for visit in self.script.visits:
             person = self._person_at(visit, now)
@@ -188,27 +211,27 @@ class _Stage:
         people.sort(key=lambda one: -one.z)
         for one in people:
             self.shadow(one.stature_px).paste(picture, one.foot)
-        boxes = []
-        masks = []
-        for number, one in enumerate(people, start=1):
-            boxes.append(one.sprite.paste(picture, one.foot))
-            masks.append(one.sprite.picture.getchannel("A").point([0] * 128 + [255] * 128))
-            owners.paste(number, boxes[-1][:2], masks[-1])
-        visible = np.bincount(np.asarray(owners).ravel(), minlength=len(people) + 1)
-        sightings = []
-        for number, (one, box, mask) in enumerate(zip(people, boxes, masks, strict=True), start=1):
-            inside = mask.crop((-box[0], -box[1], width - box[0], height - box[1]))
-            pixels, area = (np.count_nonzero(np.asarray(part)) for part in (inside, mask))
-            if pixels:
-                sighting = TrueSighting(
-                    frame=frame,
-                    visit=one.visit.number,
-                    box_xyxy=box,
-                    inside=round(pixels / area, 4),
-                    visible=round(int(visible[number]) / area, 4),
-                    is_standing=one.visit.is_standing(before, now),
-                )
-                sightings.append(sighting)
+        seen = [_Painted(one, one.sprite.paste(picture, one.foot)) for one in people]
+        owners = Image.new("L", picture.size)  # each pixel has the number of who is in front
+        for number, painted in enumerate(seen, start=1):
+            owners.paste(number, painted.box[:2], painted.mask)
+        visible = np.bincount(np.asarray(owners).ravel(), minlength=len(seen) + 1)
+        sightings: list[TrueSighting] = []
+        for painted, visible_px in zip(seen, visible[1:].tolist(), strict=True):
+            inside_px = painted.pixels_inside(picture.size)
+            if not inside_px:
+                continue
+            area_px = np.count_nonzero(np.asarray(painted.mask))
+            visit = painted.person.visit
+            sighting = TrueSighting(
+                frame=frame,
+                visit=visit.number,
+                box_xyxy=painted.box,
+                inside=round(inside_px / area_px, 4),
+                visible=round(visible_px / area_px, 4),
+                is_standing=visit.is_standing(before, now),
+            )
+            sightings.append(sighting)
         return RenderedFrame(self._photographed(picture, fault), tuple(sightings))
 
     def _person_at(self, visit: Visit, seconds: float) -> _Person | None:
@@ -229,7 +252,8 @@ class _Stage:
             picture = picture.point([round(_DARK * level) for level in range(256)] * 3)
         if fault is FaultKind.BLUR:
             picture = picture.filter(ImageFilter.GaussianBlur(0.022 * self.camera.stature_px))
-        left, top = (self.chance.whole(0, _NOISE_SPARE_PX - 1) for _ in range(2))
+        left = self.chance.whole(0, _NOISE_SPARE_PX - 1)
+        top = self.chance.whole(0, _NOISE_SPARE_PX - 1)
         noise = self.noise.crop((left, top, left + picture.width, top + picture.height))
         return np.asarray(ImageChops.add(picture, noise, scale=1, offset=-_NO_NOISE))
 

@@ -354,8 +354,12 @@ def _named_weights(checkpoint: object, path: Path) -> Weights:
     found = checkpoint.get("state_dict", checkpoint) if isinstance(checkpoint, Mapping) else None
     if not isinstance(found, Mapping) or not all(map(_is_named_weight, found.items())):
         raise ModelError(f"the checkpoint {str(path)!r} does not hold tensors by name")
-    named = {name.removeprefix(_WRAPPER): tensor for name, tensor in found.items()}
-    return {name: tensor for name, tensor in named.items() if not name.startswith(UNUSED)}
+    named: Weights = {}
+    for wrapped_name, tensor in found.items():
+        name = wrapped_name.removeprefix(_WRAPPER)
+        if not name.startswith(UNUSED):
+            named[name] = tensor
+    return named
 
 
 def _is_named_weight(item: tuple[object, object]) -> bool:
@@ -370,10 +374,12 @@ def _is_named_weight(item: tuple[object, object]) -> bool:
 
 def _head_sizes(weights: Weights, path: Path) -> tuple[int, int]:
     """Return the channels of extents and of embeddings, which differ among checkpoints."""
-    extents, embedding = (
-        weights[name].shape[0] if name in weights and weights[name].ndim else 0
-        for name in ("wh.2.weight", "id.2.weight")
-    )
+
+    def channels(name: str) -> int:
+        return weights[name].shape[0] if name in weights and weights[name].ndim else 0
+
+    extents = channels("wh.2.weight")
+    embedding = channels("id.2.weight")
     if extents not in _EXTENT_CHANNELS or not 0 < embedding <= _MOST_EMBEDDING_CHANNELS:
         raise ModelError(
             f"{str(path)!r} is not a checkpoint of FairMOT: 'wh.2.weight' must have 2 or 4 "

@@ -104,12 +104,12 @@ class Settings(BaseSettings):
         Args:
             keys: whether the process signs releases or uses Label Studio.
         """
-        values = {
-            name: value.get_secret_value() if isinstance(value, SecretStr) else value
-            for name, value in self
-            if keys or name not in _KEYS
-        }
-        return {PREFIX + name.upper(): str(value) for name, value in values.items() if value}
+        variables: dict[str, str] = {}
+        for name, value in self:
+            plain = value.get_secret_value() if isinstance(value, SecretStr) else value
+            if plain and (keys or name not in _KEYS):
+                variables[PREFIX + name.upper()] = str(plain)
+        return variables
 
 
 def load_settings(**overrides: object) -> Settings:
@@ -124,11 +124,12 @@ def load_settings(**overrides: object) -> Settings:
     try:
         settings = Settings.model_validate(overrides)
     except ValidationError as error:
-        problems = "; ".join(
-            f"{PREFIX}{str(problem['loc'][0]).upper()}: {problem['msg']}, got {problem['input']!r}"
-            for problem in error.errors()
-        )
-        raise ConfigurationError(f"the settings cannot be used: {problems}") from error
+        problems: list[str] = []
+        for problem in error.errors():
+            variable = PREFIX + str(problem["loc"][0]).upper()
+            problems.append(f"{variable}: {problem['msg']}, got {problem['input']!r}")
+        what = f"the settings cannot be used: {'; '.join(problems)}"
+        raise ConfigurationError(what) from error
     close_home(settings.home)
     if settings.home.is_dir() and (overrides.get("home") or os.environ.get(f"{PREFIX}HOME")):
         _record(settings.home)
@@ -144,8 +145,8 @@ def _found_home() -> Path:
         ConfigurationError: it was made by another user, or came with other files.
     """
     here = Path.cwd()
-    found = (folder / _HOME for folder in (here, *here.parents) if (folder / _HOME).is_dir())
-    home = next(found, None)
+    possible = [folder / _HOME for folder in (here, *here.parents)]
+    home = next(filter(Path.is_dir, possible), None)
     if home is None:
         return here / _HOME
     if not _is_owned(home):

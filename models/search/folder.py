@@ -74,10 +74,11 @@ class FolderImageSearch(Adapter[FolderSearch]):
         self._vectors = vectors
         self._embedder = embedder
         self._turn = threading.Lock()  # a model embeds one query at a time
-        self._digest = digest_of(
-            *(part for image in images for part in (image.file_path, image.sha256)),
-            *(image.attribution.model_dump_json() for image in images),
-        )
+        files: list[str] = []
+        for image in images:
+            files += [image.file_path, image.sha256]
+        attributions = [image.attribution.model_dump_json() for image in images]
+        self._digest = digest_of(*files, *attributions)
 
     @property
     def parameters(self) -> dict[str, Any]:

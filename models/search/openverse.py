@@ -196,12 +196,12 @@ def _licence(result: dict[str, Any]) -> str | None:
 
 def _is_day_over(response: httpx.Response) -> bool:
     """Return whether a daily limit is used up."""
-    left = [
-        value
-        for name, value in response.headers.items()
-        if name.casefold().startswith("x-ratelimit-available-") and "sustained" in name.casefold()
-    ]
-    return any(value.strip().lstrip("-").isdigit() and int(value) <= 0 for value in left)
+    for header, value in response.headers.items():
+        name = header.casefold()
+        is_left = name.startswith("x-ratelimit-available-") and "sustained" in name
+        if is_left and value.strip().lstrip("-").isdigit() and int(value) <= 0:
+            return True
+    return False
 
 
 def _cut(query: str) -> str:

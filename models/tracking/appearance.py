@@ -61,24 +61,30 @@ def signatures(frame: Pixels, boxes: Boxes) -> NDArray[np.float32]:
         return np.zeros((0, DIMENSIONS), np.float32)
     gain = _MEAN_LUMA / max(1.0, float(frame[::8, ::8].mean()))
     crops = np.stack([_crop(frame, box) for box in boxes]).astype(np.float32)
-    light, tint = _light_and_tint(np.clip(crops * np.float32(gain / 255), 0, 1))
-    lights = _histograms(_soft(light * (_LIGHT_BINS - 1), _LIGHT_BINS))
-    across, along = (_soft(tint[..., axis], _TINT_BINS) for axis in (0, 1))
-    both = (across[..., :, None] * along[..., None, :]).reshape(*light.shape, _TINT_BINS**2)
-    tints = _histograms(both)
-    joined = np.concatenate([lights * (1 - _TINT_SHARE), tints * _TINT_SHARE], axis=2)
-    roots: NDArray[np.float32] = np.sqrt(joined / _STRIPES).reshape(len(boxes), DIMENSIONS)
-    return roots.astype(np.float32)
+    lit = np.clip(crops * np.float32(gain / 255), 0, 1)
+    light, tint = _light_and_tint(lit)
+    light_shares = _soft(light * (_LIGHT_BINS - 1), _LIGHT_BINS)
+    across = _soft(tint[..., 0], _TINT_BINS)
+    along = _soft(tint[..., 1], _TINT_BINS)
+    tint_shares = across[..., :, None] * along[..., None, :]
+    tint_shares = tint_shares.reshape(*light.shape, _TINT_BINS**2)
+    lights = _histograms(light_shares) * (1 - _TINT_SHARE)
+    tints = _histograms(tint_shares) * _TINT_SHARE
+    joined = np.concatenate([lights, tints], axis=2)
+    roots: NDArray[np.float32] = np.sqrt(joined / _STRIPES)
+    return roots.reshape(len(boxes), DIMENSIONS).astype(np.float32)
 
 
 def _crop(frame: Pixels, box: Boxes) -> MatLike:
     """Return the contents of `box` in a fixed size; at least one pixel of the frame."""
     height, width = frame.shape[:2]
-    left, right = (int(np.clip(round(float(side)), 0, width)) for side in box[::2])
-    top, bottom = (int(np.clip(round(float(side)), 0, height)) for side in box[1::2])
+    farthest = np.array([width, height, width, height])
+    left, top, right, bottom = np.clip(np.round(box), 0, farthest).astype(int)
     left = min(left, width - 1)
     top = min(top, height - 1)
-    inside = frame[top : max(bottom, top + 1), left : max(right, left + 1)]
+    right = max(right, left + 1)
+    bottom = max(bottom, top + 1)
+    inside = frame[top:bottom, left:right]
     size = (_WIDTH_PX, _STRIPES * _STRIPE_PX)
     return cv2.resize(inside, size, interpolation=cv2.INTER_AREA)
 
