@@ -27,10 +27,12 @@ from loupe.schemas.embedding import (
     MllmEmbedder,
     OpenClipEmbedder,
     PlainModelSpec,
+    PluginEmbedder,
     TransformersEmbedder,
 )
 from loupe.schemas.image_edit import BuiltinEditor, ImageEditorSpec, QwenImageEdit
 from loupe.schemas.image_search import GoogleSearch, OpenverseSearch
+from loupe.schemas.plugins import load_plugin
 from loupe.schemas.profile import (
     BuiltinCaptioner,
     BuiltinContraster,
@@ -39,6 +41,7 @@ from loupe.schemas.profile import (
     ChatModelSpec,
     ImportedRewrites,
     OpenAIChat,
+    PluginChat,
     VllmChat,
 )
 from loupe.schemas.tracking import (
@@ -46,6 +49,7 @@ from loupe.schemas.tracking import (
     DetectorSpec,
     FairMOTDetector,
     MediaPipePoseModel,
+    PluginDetector,
     PoseModelSpec,
     SSDLiteDetector,
     ViTPoseModel,
@@ -73,12 +77,25 @@ _BUILDERS: dict[type[Record], str] = {
     QwenImageEdit: "loupe.models.qwen_image_edit.QwenImageEditor",
     GoogleSearch: "loupe.models.search.google.GoogleImageSearch",
     OpenverseSearch: "loupe.models.search.openverse.OpenverseImageSearch",
+    PluginChat: "loupe.models.registry.build_plugin",
+    PluginEmbedder: "loupe.models.registry.build_plugin",
+    PluginDetector: "loupe.models.registry.build_plugin",
 }
 """What builds the model of a specification; its module is imported when the model is needed."""
 
 
 def _build(spec: Record) -> Any:
     return resolve_name(_BUILDERS[type(spec)])(spec)
+
+
+def build_plugin(spec: PluginChat | PluginEmbedder | PluginDetector) -> Any:
+    """The model that a plugin adds under the name of a specification, made with that.
+
+    Raises:
+        ConfigurationError: the plugin cannot be used.
+        UsageError: no plugin adds it.
+    """
+    return load_plugin("models", spec.name)(spec)
 
 
 def build_chat_model(spec: ChatModelSpec) -> ChatModel:
@@ -172,7 +189,7 @@ def pinned(spec: PlainModelSpec) -> PlainModelSpec:
         ModelError: files cannot be read, or there is no such model.
     """
     match spec:
-        case BuiltinEmbedder() | BuiltinStillsEmbedder():
+        case BuiltinEmbedder() | BuiltinStillsEmbedder() | PluginEmbedder():
             return spec
         case OpenClipEmbedder():
             return spec.model_copy(update=_open_clip_digests(spec))
