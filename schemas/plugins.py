@@ -43,7 +43,7 @@ class Plugin(Record):
             ConfigurationError: it cannot be imported, or its module lacks the name.
         """
         try:
-            return EntryPoint(self.name, f"loupe.{self.kind}", self.target).load()
+            return EntryPoint(self.name, self.target, f"loupe.{self.kind}").load()
         except Exception as error:  # the code of other people
             raise ConfigurationError(
                 f"the plugin {self.name!r} (loupe.{self.kind}) of {self.package} "
