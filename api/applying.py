@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple, Protocol
 
-from loupe.api.parts import images_of, is_original
+from loupe.api.parts import Scope, images_of, is_original
 from loupe.api.references import Reference
 from loupe.api.signatures import Signature
 from loupe.api.values import Caption, Crop, Image, Rejection, UnansweredError
@@ -51,11 +51,15 @@ class Applicable(Protocol):
 
 
 class Item(NamedTuple):
-    """An input with the image that it is about, and the texts of the source about that."""
+    """An entity with the image that it is about, and the texts of the source about that.
+
+    It is no input if the step, or one after it, made it: then it has no result.
+    """
 
     entity: StoredEntity
     image: StoredEntity | None
     texts: tuple[str, ...]
+    is_input: bool
 
 
 @dataclass(frozen=True)
@@ -72,7 +76,7 @@ class Applied(BlobProgram):
         specs: the models that its function asks for, by parameter; chat models are in `models`.
         build: builds the other models.
         parameters: the values of its other parameters.
-        skips_originals: whether captions of sources are not its inputs.
+        scope: which entities are its inputs.
     """
 
     seconds = 0.02
@@ -86,7 +90,7 @@ class Applied(BlobProgram):
     specs: Mapping[str, NamedModel]
     build: Callable[[type, NamedModel], Any]
     parameters: Mapping[str, Any]
-    skips_originals: bool
+    scope: Scope
     cpus: float = 1.0  # type: ignore[misc]
     gpus: float = 0.0  # type: ignore[misc]
     chats: Mapping[str, Any] = field(default_factory=dict, compare=False)
@@ -122,6 +126,7 @@ class Applied(BlobProgram):
         """Return the inputs with their images and the texts of the source about these."""
         images = images_of(reader, inputs)
         texts = fetch_children(reader, [one.id for one in images.values()], Role.DESCRIBES)
+        wanted = self.scope.inputs(reader, inputs)
         items = []
         for one in inputs:
             image = images.get(one.id)
@@ -129,7 +134,8 @@ class Applied(BlobProgram):
             originals = [text for text in about if is_original(text)]
             captions = [text.record(records.Caption) for text in originals]
             captions.sort(key=lambda caption: caption.position)
-            items.append(Item(one, image, tuple(caption.text for caption in captions)))
+            said = tuple(caption.text for caption in captions)
+            items.append(Item(one, image, said, one.id in wanted))
         return items
 
     def work(self, items: Sequence[Item]) -> list[WorkResult]:  # type: ignore[override]
@@ -141,7 +147,7 @@ class Applied(BlobProgram):
         found: dict[int, StageResult] = {}
         asked = []
         for item in items:
-            if self.skips_originals and is_original(item.entity):
+            if not item.is_input:
                 found[item.entity.seq] = WorkResult(item.entity.seq)
             else:
                 asked.append(item)

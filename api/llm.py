@@ -135,14 +135,15 @@ class ModelStep(Part):
             (Role.PROMPTED_BY, model.store_prompt(prompt).id),
             (Role.WRITTEN_WITH, settings.id),
         ]
-        skips = run.writers_before(self, records.Caption.kind)
+        scope = run.scope(self)
 
         def requests(inputs: Sequence[StoredEntity]) -> Iterator[Any]:
             images = images_of(run.store, inputs)
             of_images = [one.id for one in images.values()]
             texts = fetch_children(run.store, of_images, Role.DESCRIBES)
+            wanted = scope.inputs(run.store, inputs)
             for one in inputs:
-                if skips and is_original(one):
+                if one.id not in wanted:
                     yield WorkResult(one.seq)
                     continue
                 image = images.get(one.id)

@@ -20,6 +20,7 @@ from loupe.db.entities import (
     pages,
     parents_of,
 )
+from loupe.db.store import Store
 from loupe.db.work import Pending, register_plan, rejected_inputs
 from loupe.flows.engine.context import PipelineRun
 from loupe.flows.engine.report import StageReport
@@ -71,6 +72,7 @@ class OwnRun(PipelineRun[OwnBuild]):
         current: the settings with which the results that count were made.
         models: the chat models in use.
         is_fresh: whether nothing changed since activity was last computed.
+        settings_of: the settings that count of each part, by its name.
         groups: the members of each group that a gathering step took, by the kind that it makes.
     """
 
@@ -78,6 +80,7 @@ class OwnRun(PipelineRun[OwnBuild]):
     current: set[str] = field(init=False, default_factory=set)
     models: dict[str, Any] = field(init=False, default_factory=dict)
     is_fresh: bool = field(init=False, default=False)
+    settings_of: dict[str, set[str]] = field(init=False, default_factory=dict)
     groups: dict[str, set[frozenset[str]]] = field(init=False, default_factory=dict)
 
     def settings(self, part: "Part") -> NewEntity:
@@ -87,9 +90,11 @@ class OwnRun(PipelineRun[OwnBuild]):
         part of provenance, and the version says whether results differ.
         """
         values = part.values(self.profile)
+        if part.package:
+            values["package"] = part.package
         stored = store_settings(self.context, self.dataset, part.name, part.version, values)
         others = [one for one in self._same_settings(part, values) if one.id != stored.id]
-        self.current.update([stored.id, *(one.id for one in others)])
+        self._count(part, [stored.id, *(one.id for one in others)])
         before = [one.record(StageSettings).values.get("code") for one in others]
         code = values.get("code")
         if before and code not in before:
@@ -104,7 +109,12 @@ class OwnRun(PipelineRun[OwnBuild]):
     def count_current(self, part: "Part") -> None:
         """Let what was made under the present version of a part count."""
         values = part.values(self.profile)
-        self.current.update(one.id for one in self._same_settings(part, values))
+        self._count(part, [one.id for one in self._same_settings(part, values)])
+
+    def _count(self, part: "Part", settings: Iterable[str]) -> None:
+        known = self.settings_of.setdefault(part.name, set())
+        known.update(settings)
+        self.current.update(known)
 
     def _same_settings(self, part: "Part", values: Mapping[str, Any]) -> list[StoredEntity]:
         wanted = canonical_json(without_code(values))
@@ -135,10 +145,16 @@ class OwnRun(PipelineRun[OwnBuild]):
         own = [kind for part in self.parts for kind in part.makes]
         return list(dict.fromkeys((Image.kind, Caption.kind, *own)))
 
-    def writers_before(self, part: "Part", kind: str) -> bool:
-        """Tell whether a part before this one makes this kind, so that originals do not count."""
-        before = self.parts[: list(self.parts).index(part)]
-        return any(kind in one.makes for one in before)
+    def scope(self, part: "Part") -> "Scope":
+        """Return which entities are inputs of a part: those that were made before it.
+
+        Where captions were written before it, those of sources are not its inputs.
+        """
+        place = list(self.parts).index(part)
+        before, later = self.parts[:place], self.parts[place:]
+        made_later = {id_ for one in later for id_ in self.settings_of.get(one.name, ())}
+        writes = any(Caption.kind in one.makes for one in before)
+        return Scope(frozenset(made_later), skips_originals=writes)
 
     def refresh(self) -> None:
         """Leave out what stale steps made, and what was made of inputs that no longer count."""
@@ -192,8 +208,8 @@ def _counts(
 
 
 def without_code(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values of settings that determine results: all but the digest of the code."""
-    return {name: value for name, value in values.items() if name != "code"}
+    """Return the values of settings that determine results: all but code and package."""
+    return {name: value for name, value in values.items() if name not in ("code", "package")}
 
 
 def step_agent(dataset: str, part: "Part", profile: Profile) -> AgentRef:
@@ -236,12 +252,14 @@ class Part(ABC):
         version: raise it when results change.
         makes: the kinds that it makes.
         decides: whether it refuses its inputs, which then leave the dataset.
+        package: the installed package that adds it, with its version; empty for others.
     """
 
     name: str
     version: str = "1"
     makes: tuple[str, ...] = ()
     decides: bool = False
+    package: str = ""
 
     @abstractmethod
     def run(self, run: OwnRun) -> None:
@@ -262,6 +280,35 @@ class Part(ABC):
     def described(self) -> str:
         """Return the part in a line, for people."""
         return self.name
+
+
+@dataclass(frozen=True)
+class Scope:
+    """Which entities are inputs of a part.
+
+    Attributes:
+        later: the settings of this part and those after it: what they made is no input.
+        skips_originals: whether captions of sources are none.
+    """
+
+    later: frozenset[str]
+    skips_originals: bool
+
+    def inputs(self, store: Store, entities: Sequence[StoredEntity]) -> set[str]:
+        """Return the ids of those entities that are inputs; an edit is if its original is."""
+        firsts = {one.id: one.id for one in entities}
+        edited = parents_of(store, list(firsts), Role.EDITED_FROM)
+        while edited:
+            above = {id_: parents[0] for id_, parents in edited.items() if parents}
+            firsts = {id_: above.get(first, first) for id_, first in firsts.items()}
+            edited = parents_of(store, set(above.values()), Role.EDITED_FROM)
+        made_with = parents_of(store, set(firsts.values()), Role.WRITTEN_WITH)
+        found = set()
+        for one in entities:
+            is_later = not self.later.isdisjoint(made_with.get(firsts[one.id], ()))
+            if not is_later and not (self.skips_originals and is_original(one)):
+                found.add(one.id)
+        return found
 
 
 def pending(run: OwnRun, kind: str) -> Pending:

@@ -113,6 +113,7 @@ class Gate(Part):
         self.name = name
         self.field = field
         self.choices = tuple(choices)
+        self.skips_originals = False
         self.of = of
         self.page = page
         self.policy = policy
@@ -124,10 +125,11 @@ class Gate(Part):
         run.is_fresh = False
 
     def queue(self) -> QueueStep:
-        """Return its queue: captions of sources are not asked about."""
+        """Return its queue; captions of sources are not asked about where others are written."""
         kind = kind_of(self.of)
         page = _TEXT_PAGE if self.of is Caption and self.page == "text" else self.page
-        left_out = Role.SAMPLED_FROM if self.of is Caption else None
+        is_of_written = self.of is Caption and self.skips_originals
+        left_out = Role.SAMPLED_FROM if is_of_written else None
         return QueueStep(
             kind=kind,
             policy=parse_policy(self.policy),
@@ -358,13 +360,17 @@ class Pipeline:
             if isinstance(one, ModelStep):
                 one.placed(self.folder)
         yield Select()
-        undecided = False
+        undecided = writes = False
         for one in self.steps:
+            if isinstance(one, Gate):
+                one.skips_originals = writes
             if isinstance(one, Release) and undecided:
-                yield Gate(
-                    "captions" if "captions" not in names else "texts", Caption, "text", "auto"
-                )
+                last = "captions" if "captions" not in names else "texts"
+                added = Gate(last, Caption, "text", "auto")
+                added.skips_originals = True
+                yield added
             yield one
+            writes = writes or records.Caption.kind in one.makes
             undecided = undecided or records.Caption.kind in one.makes
             if isinstance(one, Gate) and one.of is Caption:
                 undecided = False

@@ -11,12 +11,12 @@ from typing import Any, Literal, cast, overload
 
 from loupe.api.applying import FAULTS, Applied
 from loupe.api.models import MODELS, ChatModel, build_model, chat_model
-from loupe.api.parts import OwnRun, Part, is_original, pending, refuse_again
+from loupe.api.parts import OwnRun, Part, pending, refuse_again
 from loupe.api.references import reference_to
 from loupe.api.signatures import Signature, kind_of, signature_of
 from loupe.api.values import Crop, Image
 from loupe.db.decisions import decide
-from loupe.db.entities import LIVE, AgentRef, NewDecision, StoredEntity, fetch, find
+from loupe.db.entities import LIVE, AgentRef, NewDecision, StoredEntity, fetch, find, pages
 from loupe.db.work import drop_rejections, register_plan, rejected_inputs
 from loupe.flows.engine.report import StageReport, StageResult
 from loupe.flows.engine.runner import Stage, run_stage, run_stream
@@ -194,7 +194,7 @@ class Step(Part):
             specs=self._models(run.profile),
             build=build_model,
             parameters=self.parameters,
-            skips_originals=run.writers_before(self, records.Caption.kind),
+            scope=run.scope(self),
             cpus=self.settings.cpus,
             gpus=self.settings.gpus,
         )
@@ -219,9 +219,12 @@ class Step(Part):
     def _gather(self, run: OwnRun, stage: Stage, applied: Applied) -> StageReport:
         """Call the function on each group; a group with other members is another one."""
         groups: dict[str, list[StoredEntity]] = defaultdict(list)
-        for one in find(run.store, run.dataset, kind_of(self.signature.takes), states=LIVE):
-            if not (applied.skips_originals and is_original(one)):
-                groups[_group_of(one, self.settings.by)].append(one)
+        found = find(run.store, run.dataset, kind_of(self.signature.takes), states=LIVE)
+        for page in pages(found):
+            wanted = applied.scope.inputs(run.store, page)
+            for one in page:
+                if one.id in wanted:
+                    groups[_group_of(one, self.settings.by)].append(one)
         numbered = []
         for members in groups.values():
             ids = sorted(one.id for one in members)

@@ -215,23 +215,32 @@ class _Checks(Part):
 
     def _check(self, run: OwnRun, settings: NewEntity) -> None:
         stage = Stage(self.name, self.version, run.dataset, run.plan_of(self))
+        scope = run.scope(self)
 
         def work(captions: Sequence[StoredEntity]) -> list[WorkResult]:
-            sources = _sources_of(run, captions)
-            return [self._result(run, one, sources[one.id], settings) for one in captions]
+            sources, wanted = _sources_of(run, captions), scope.inputs(run.store, captions)
+            return [
+                self._result(run, one, sources[one.id], settings)
+                if one.id in wanted
+                else WorkResult(one.seq)
+                for one in captions
+            ]
 
         run.done(run_stage(run.context, stage, pending(run, records.Caption.kind), work))
 
     def _ask(self, run: OwnRun, settings: NewEntity, judge: JudgeSettings) -> None:
         model, prompt = chat_model(run, judge.model), load_prompt(judge.prompt)
         prompt_id = model.store_prompt(prompt).id
-        skips = run.writers_before(self, records.Caption.kind)
+        scope = run.scope(self)
 
         def requests(captions: Sequence[StoredEntity]) -> Iterator[Any]:
-            sources = _sources_of(run, captions)
+            sources, wanted = _sources_of(run, captions), scope.inputs(run.store, captions)
             for one in captions:
                 said = sources[one.id]
-                if not said or (skips and is_original(one)):
+                if one.id not in wanted:
+                    yield WorkResult(one.seq)
+                    continue
+                if not said:
                     yield self._result(run, one, said, settings)
                     continue
                 texts = "\n".join(said), one.record(records.Caption).text
@@ -270,9 +279,7 @@ class _Checks(Part):
         call: str | None = None,
         *links: tuple[Role, str],
     ) -> WorkResult:
-        """Return the check of a caption; captions of sources are not checked where others are."""
-        if run.writers_before(self, records.Caption.kind) and is_original(caption):
-            return WorkResult(caption.seq)
+        """Return the check of a caption."""
         text = caption.record(records.Caption).text
         found = {name: rule(text, sources) for name, rule in self.rules.items()}
         said = [sentence for sentence in found.values() if sentence]
@@ -425,8 +432,11 @@ def step_called(name: str) -> Any:
     """
     if name in OWN:
         return OWN[name]
-    if name in plugins("steps"):
-        return load_plugin("steps", name)
+    if (plugin := plugins("steps").get(name)) is not None:
+        found = load_plugin("steps", name)
+        if isinstance(found, Part):
+            found.package = f"{plugin.package} {plugin.package_version}"
+        return found
     raise UsageError(f"no step is called {name!r}; {nearest_hint(name, [*OWN, *plugins('steps')])}")
 
 

@@ -28,6 +28,7 @@ from loupe.schemas.embedding import (
     MllmEmbedder,
     OpenClipEmbedder,
     PlainModelSpec,
+    PluginEmbedder,
     TransformersEmbedder,
 )
 from loupe.schemas.errors import ConfigurationError
@@ -39,12 +40,14 @@ from loupe.schemas.profile import (
     ChatModelSpec,
     ImportedRewrites,
     OpenAIChat,
+    PluginChat,
     VllmChat,
 )
 from loupe.schemas.tracking import (
     DetectorSpec,
     FairMOTDetector,
     MediaPipePoseModel,
+    PluginDetector,
     PoseModelSpec,
     SSDLiteDetector,
     ViTPoseModel,
@@ -65,6 +68,9 @@ _BUILDERS: dict[type[Record], str] = {
     QwenImageEdit: "loupe.models.qwen_image_edit.QwenImageEditor",
     GoogleSearch: "loupe.models.search.google.GoogleImageSearch",
     OpenverseSearch: "loupe.models.search.openverse.OpenverseImageSearch",
+    PluginChat: "loupe.models.registry.build_plugin",
+    PluginEmbedder: "loupe.models.registry.build_plugin",
+    PluginDetector: "loupe.models.registry.build_plugin",
 }
 """What builds the model of a specification; its module is imported when the model is needed.
 
@@ -86,6 +92,16 @@ def _build(spec: Any) -> Any:
     if name := _BUILDERS.get(type(spec)):
         return resolve_name(name)(spec)
     return load_plugin("models", spec.provider)(spec)
+
+
+def build_plugin(spec: PluginChat | PluginEmbedder | PluginDetector) -> Any:
+    """The model that a plugin adds under the name of a specification, made with that.
+
+    Raises:
+        ConfigurationError: the plugin cannot be used.
+        UsageError: no plugin adds it.
+    """
+    return load_plugin("models", spec.name)(spec)
 
 
 def build_chat_model(spec: ChatModelSpec) -> ChatModel:
@@ -179,7 +195,7 @@ def pinned(spec: PlainModelSpec) -> PlainModelSpec:
         ModelError: files cannot be read, or there is no such model.
     """
     match spec:
-        case BuiltinEmbedder() | BuiltinStillsEmbedder():
+        case BuiltinEmbedder() | BuiltinStillsEmbedder() | PluginEmbedder():
             return spec
         case OpenClipEmbedder():
             return spec.model_copy(update=_open_clip_digests(spec))

@@ -38,6 +38,18 @@ class BuiltinStillsEmbedder(_EmbedderBase):
     revision: ModelWord = "2"
 
 
+class PluginEmbedder(_EmbedderBase):
+    """The embedder of a plugin, by its name among the entry points `loupe.models`.
+
+    `options` are what it is made with.
+    """
+
+    determined_by = ("options",)
+    provider: Literal["plugin"]
+    revision: ModelWord = "1"
+    options: dict[str, Any] = Field(default_factory=dict)
+
+
 class TorchEmbedderSpec(_EmbedderBase):
     """Common fields of embedders that use torch.
 
@@ -203,7 +215,12 @@ class PrecomputedEmbedder(_EmbedderBase):
 
 
 PlainModelSpec = (
-    BuiltinEmbedder | BuiltinStillsEmbedder | OpenClipEmbedder | TransformersEmbedder | MllmEmbedder
+    BuiltinEmbedder
+    | BuiltinStillsEmbedder
+    | OpenClipEmbedder
+    | TransformersEmbedder
+    | MllmEmbedder
+    | PluginEmbedder
 )
 """The embedders that `loupe.models.registry` builds."""
 

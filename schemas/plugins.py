@@ -9,7 +9,7 @@ A package declares them in its `pyproject.toml`; an entry point is imported when
 from collections.abc import Mapping
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 from loupe.schemas.base import Record
 from loupe.schemas.errors import ConfigurationError, UsageError
@@ -77,6 +77,27 @@ def plugins(kind: PluginKind) -> Mapping[str, Plugin]:
                 package_version=point.dist.version,
             ),
         )
+    return found
+
+
+class PluginState(NamedTuple):
+    """A plugin, and why it cannot be used; empty if it can."""
+
+    plugin: Plugin
+    fault: str = ""
+
+
+def survey_plugins() -> list[PluginState]:
+    """Return the plugins of all kinds; each is imported, and broken ones say why."""
+    found = []
+    for kind in PLUGIN_KINDS:
+        for _, plugin in sorted(plugins(kind).items()):
+            try:
+                plugin.load()
+            except ConfigurationError as error:
+                found.append(PluginState(plugin, str(error)))
+            else:
+                found.append(PluginState(plugin))
     return found
 
 

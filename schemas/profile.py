@@ -236,6 +236,18 @@ class BuiltinCaptioner(_FreeModel):
     details: int = Field(default=4, ge=1, le=12)
 
 
+class PluginChat(_FreeModel):
+    """The chat model of a plugin, by its name among the entry points `loupe.models`.
+
+    `options` are what it is made with.
+    """
+
+    determined_by = ("options",)
+    provider: Literal["plugin"]
+    revision: str = "1"
+    options: dict[str, Any] = Field(default_factory=dict)
+
+
 class BuiltinContraster(_FreeModel):
     """Proposes strategies for drawn stills and refines their captions: no download.
 
@@ -394,7 +406,8 @@ ChatModelSpec = Annotated[
     | BuiltinCaptioner
     | BuiltinContraster
     | OpenAIChat
-    | VllmChat,
+    | VllmChat
+    | PluginChat,
     Field(discriminator="provider"),
 ]
 

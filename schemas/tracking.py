@@ -2,7 +2,7 @@
 
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -47,7 +47,22 @@ class SSDLiteDetector(NamedModel):
     overlap_threshold: Share = 0.5
 
 
-DetectorSpec = Annotated[SSDLiteDetector | FairMOTDetector, Field(discriminator="provider")]
+class PluginDetector(NamedModel):
+    """The person detector of a plugin, by its name among the entry points `loupe.models`.
+
+    `options` are what it is made with.
+    """
+
+    determined_by = ("options",)
+    provider: Literal["plugin"]
+    revision: str = "1"
+    options: dict[str, Any] = Field(default_factory=dict)
+
+
+DetectorSpec = Annotated[
+    SSDLiteDetector | FairMOTDetector | PluginDetector,
+    Field(discriminator="provider"),
+]
 
 
 class GivenDetections(NamedModel):

@@ -45,7 +45,7 @@ INTERFACES: dict[str, Interface] = {
 def interface_of(queue: Queue) -> Interface:
     """Return the labelling interface of a queue: a page of Loupe, or of a plugin.
 
-    A plugin names an `Interface`, or a class of them.
+    A plugin names a class of `OwnPage`, or an `Interface`.
 
     Raises:
         ConfigurationError: there is none of that name, or the plugin cannot be used.
@@ -61,7 +61,7 @@ def interface_of(queue: Queue) -> Interface:
             f"queue {queue.name}: no page is called {name!r}; {nearest_hint(name, known)}"
         )
     found = load_plugin("pages", name)
-    made = found() if isinstance(found, type) else found
+    made = found(queue) if isinstance(found, type) and issubclass(found, OwnPage) else found
     if not isinstance(made, Interface):
         package = plugins("pages")[name].package
         raise ConfigurationError(

@@ -18,6 +18,7 @@ from loupe.flows.cli import (
     lineage,
     metrics,
     noise_filter,
+    plugins,
     quality,
     queue,
     queue_statistics,
@@ -81,6 +82,7 @@ for one in (
     *(evaluation.train, evaluation.evaluate, evaluation.leaderboard, evaluation.reproduce),
     *(within_memory(lineage.lineage), withdraw.withdraw, withdraw.withdrawals),
     *(store.quarantine, store.cost, sources.duplicates),
+    plugins.plugins,
     *(services.up, services.down, services.status, services.doctor),
 ):
     command(app)(one)

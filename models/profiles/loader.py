@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from loupe.schemas.errors import ConfigurationError
+from loupe.schemas.plugins import load_plugin, plugins
 from loupe.schemas.profile import Profile
 from loupe.schemas.text_files import read_toml
 from loupe.schemas.validation import validated
@@ -34,9 +35,12 @@ def load_profile(name_or_path: str, environment: Mapping[str, str] = os.environ)
     path = Path(name_or_path)
     if path.suffix != ".toml":
         path = _FOLDER / f"{name_or_path}.toml"
+    if name_or_path in plugins("profiles"):
+        path = Path(load_plugin("profiles", name_or_path))
     if "\0" not in name_or_path and not os.path.lexists(path):
         raise ConfigurationError(
-            f"there is no profile {name_or_path!r}; there is {', '.join(profile_names())}, "
+            f"there is no profile {name_or_path!r}; there is "
+            f"{', '.join((*profile_names(), *plugins('profiles')))}, "
             f"or give the path of a .toml file"
         )
     values = read_toml(path, f"profile {name_or_path!r}")

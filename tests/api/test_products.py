@@ -1,14 +1,20 @@
 """A pipeline of one's own from a folder of photographs to a verified release."""
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from loupe.api.loading import load_pipeline
-from loupe.api.reading import open_release
+from loupe.api.reading import open_release, open_store
+from loupe.release.verify import verify_release
 from loupe.schemas.release import ReleasedPart
 from tests.api.shop import Shop, shop
+from tests.flows.worlds import loupe
+from tests.release.forging import reseal
 
 
 @pytest.fixture(scope="module")
@@ -49,3 +55,36 @@ def test_a_second_run_asks_nothing_and_gives_the_same_release(
     report = pipeline.run(products.profile, quiet=True, settings=products.settings)
     assert report.release_id == before
     assert products.server.ledger.counts.total() == asked
+
+
+def test_a_changed_record_is_found(released: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "changed"
+    shutil.copytree(released, folder)
+    shard = folder / "data" / "train-00000-of-00001.parquet"
+    table = pq.read_table(shard)
+    rows = table.column("attributes").to_pylist()
+    rows[0][0]["colour"] = "green"
+    place = table.column_names.index("attributes")
+    field = table.schema.field("attributes")
+    changed = table.set_column(place, field, pa.array(rows, field.type))
+    pq.write_table(changed.replace_schema_metadata(table.schema.metadata), shard)
+    reseal(folder)
+    problems = [one.message for one in verify_release(folder).problems]
+    wrong = f"differs from lineage/ in the content of {rows[0][0]['entity_id']}"
+    assert any(wrong in one for one in problems), problems
+
+
+def test_withdrawing_an_image_withdraws_what_was_made_of_it(products: Shop, released: Path) -> None:
+    release = open_release(released)
+    row = next(one for one in release.rows() if one["identity"] == "A-2")
+    arguments = ("withdraw", row["file_path"], "--release", str(released), "--ground", "privacy")
+    run = loupe(products.home, *arguments, "--reason", "asked", "--yes")
+    assert run.wait() == 0, run.output
+    with open_store(products.settings) as store:
+        gone = store.items("shop", "attributes", "withdrawn")
+    assert sorted(gone.column("id").to_pylist()) == sorted(
+        one["entity_id"] for one in row["attributes"]
+    )
+    patched = open_release(released.with_name("shop-0.1.1"))
+    patched.verify()
+    assert "A-2" not in [one["identity"] for one in patched.rows()]

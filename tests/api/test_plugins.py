@@ -1,0 +1,89 @@
+"""A plugin in a folder of installed packages: its format, step, check, page and model."""
+
+import shutil
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import loupe
+from loupe.annotate.interfaces.registry import interface_of
+from loupe.annotate.queues import Queue
+from loupe.api.steps import step_called
+from loupe.models.profiles.settings import Settings
+from loupe.models.registry import build_embedder
+from loupe.schemas import plugins
+from loupe.schemas.embedding import PluginEmbedder
+from loupe.schemas.errors import UsageError
+from tests.api.shop import EXAMPLES, draw_photograph
+
+FEED = """<feed>
+<product sku="A" photo="a.jpg"><title>A wooden thing with many colours.</title></product>
+<product sku="B"><title>No photo.</title></product>
+<product sku="C" photo="c.jpg"><title>A plain thing for $5.</title></product>
+</feed>"""
+
+
+@pytest.fixture(scope="module")
+def plugin(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Lay the example out as an installer does, with one entry point that is broken."""
+    site = tmp_path_factory.mktemp("site")
+    shutil.copytree(EXAMPLES / "plugin" / "loupe_shop_feed", site / "loupe_shop_feed")
+    project = tomllib.loads((EXAMPLES / "plugin" / "pyproject.toml").read_text("utf-8"))["project"]
+    points = project["entry-points"]
+    points["loupe.steps"]["broken"] = "loupe_shop_feed:nothing_there"
+    info = site / "loupe_shop_feed-0.1.0.dist-info"
+    info.mkdir()
+    head = "Metadata-Version: 2.1\nName: loupe-shop-feed\nVersion: 0.1.0\n"
+    (info / "METADATA").write_text(head, encoding="utf-8")
+    lines = []
+    for group, listed in points.items():
+        lines += [f"[{group}]", *(f"{name} = {target}" for name, target in listed.items())]
+    (info / "entry_points.txt").write_text("\n".join(lines), encoding="utf-8")
+    sys.path.insert(0, str(site))
+    plugins.plugins.cache_clear()
+    yield
+    sys.path.remove(str(site))
+    plugins.plugins.cache_clear()
+
+
+@pytest.mark.usefixtures("plugin")
+def test_a_plugin_has_its_parts_in_a_pipeline(tmp_path: Path) -> None:
+    (tmp_path / "photos").mkdir()
+    for number, name in enumerate("ac"):
+        draw_photograph(tmp_path / "photos" / f"{name}.jpg", number)
+    (tmp_path / "feed.xml").write_text(FEED, encoding="utf-8")
+    pipeline = loupe.Pipeline(
+        "feed",
+        version="0.1.0",
+        folder=tmp_path,
+        sources=[loupe.source("shop-feed", "feed.xml", images="photos", licence="CC0-1.0")],
+        steps=[
+            loupe.steps.not_bare.using(least=1.0),
+            loupe.steps.check("no-price"),
+            loupe.gate("titles", page="text", policy="auto"),
+            loupe.release(),
+        ],
+    )
+    report = pipeline.run(quiet=True, settings=Settings(home=tmp_path / ".loupe"))
+    rows = list(report.release.rows())
+    assert [row["identity"] for row in rows] == ["A"]  # the title of C states a price
+
+
+@pytest.mark.usefixtures("plugin")
+def test_a_page_and_a_model_are_found_by_name() -> None:
+    queue = Queue(kind="caption", interface="colour-check", name="x-y", dataset="x")
+    assert "Are the colours right?" in interface_of(queue).config
+    model = build_embedder(PluginEmbedder(provider="plugin", name="mean-colour"))
+    assert model.embed_texts(["a red mug"]).shape == (1, 3)
+
+
+@pytest.mark.usefixtures("plugin")
+def test_a_broken_plugin_is_named_and_left_out() -> None:
+    broken = [one for one in plugins.survey_plugins() if one.fault]
+    assert [one.plugin.name for one in broken] == ["broken"]
+    assert "loupe-shop-feed 0.1.0 cannot be loaded" in broken[0].fault
+    with pytest.raises(UsageError, match="did you mean not_bare"):
+        step_called("not_bar")

@@ -1,0 +1,295 @@
+"""What the types of a step say, and what becomes of its results."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import loupe
+from loupe import Caption, Crop, Image, Rejection
+from loupe.api.parts import OwnRun
+from loupe.db.entities import find
+from loupe.db.quarantine import quarantined
+from loupe.db.store import Store
+from loupe.models.profiles.settings import Settings
+from loupe.schemas.errors import LoupeError, UsageError
+from tests.api.shop import draw_photograph
+
+
+class Size(loupe.Record, kind="size"):
+    pixels: int
+    name: str = ""
+
+
+class Shelf(loupe.Record, kind="shelf"):
+    members: int
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "photos").mkdir()
+    lines = ["sku,title,shelf"]
+    for number in range(6):
+        draw_photograph(tmp_path / "photos" / f"P{number}.jpg", number)
+        lines.append(f"P{number},thing number {number} of wood,{number % 2}")
+    (tmp_path / "shop.csv").write_text("\n".join(lines), encoding="utf-8")
+    return tmp_path
+
+
+Run = Callable[..., Store]
+
+
+@pytest.fixture
+def run(folder: Path) -> Iterator[Run]:
+    settings, stores = Settings(home=folder / ".loupe"), []
+
+    def run(*steps: Any, **more: Any) -> Store:
+        pipeline = loupe.Pipeline(
+            "shop",
+            version=more.pop("version", "0.1.0"),
+            folder=folder,
+            sources=[
+                loupe.source(
+                    "csv",
+                    "shop.csv",
+                    images="photos",
+                    identity=more.pop("identity", "sku"),
+                    captions=["title"],
+                    licence="CC0-1.0",
+                )
+            ],
+            steps=[*steps, loupe.release()],
+        )
+        run.report = pipeline.run(quiet=True, settings=settings)  # type: ignore[attr-defined]
+        stores.append(Store.open_existing(settings.database_url, settings.home))
+        return stores[-1]
+
+    yield run
+    for one in stores:
+        one.close()
+
+
+def states(store: Store, kind: str) -> list[str]:
+    return sorted(one.state for one in find(store, "shop", kind))
+
+
+def fields(store: Store, form: type[loupe.Record], *wanted: str) -> list[Any]:
+    found = find(store, "shop", form.kind, states=wanted or ("proposed", "accepted"))
+    return [one.record(form) for one in found]
+
+
+@loupe.step(version="1")
+def size(image: Image) -> Size | Rejection:
+    if image.identity == "P3":
+        return Rejection.of("Too odd!", "It is odd.")
+    return Size(pixels=image.width_px * image.height_px, name=image.identity)
+
+
+def test_a_function_derives_records_and_refuses_with_a_reason(run: Run) -> None:
+    store = run(size)
+    assert len(fields(store, Size)) == 5
+    (refused,) = quarantined(store, "shop")
+    assert (refused.reason, refused.detail) == ("too_odd", "It is odd.")
+
+
+def test_a_raised_exception_rejects_its_record_with_text_and_place(run: Run) -> None:
+    @loupe.step(version="1")
+    def fails(image: Image) -> Size:
+        if image.identity == "P1":
+            raise ValueError("no such thing")
+        return Size(pixels=1)
+
+    store = run(fails)
+    assert len(fields(store, Size)) == 5
+    (refused,) = quarantined(store, "shop")
+    assert refused.reason == "raised"
+    assert "ValueError: no such thing (test_steps.py, line" in refused.detail
+
+
+def test_a_step_that_fails_on_most_inputs_ends_the_run(run: Run) -> None:
+    @loupe.step(version="1", max_failed=0.5)
+    def fails(image: Image) -> Size:
+        raise KeyError(image.identity)
+
+    with pytest.raises(LoupeError, match=r"step 'fails' failed on 6 of 6 inputs, more than 50%"):
+        run(fails)
+
+
+def test_a_wrong_return_is_named(run: Run) -> None:
+    @loupe.step(version="1", max_failed=1)
+    def wrong(image: Image) -> Size:
+        return image.identity  # type: ignore[return-value]
+
+    (refused, *_) = quarantined(run(wrong), "shop")
+    assert refused.detail == "It returned str ('P0'); its types say Size."
+
+
+def even(image: Image, keep: int = 0) -> bool:
+    return int(image.identity[1:]) % 2 == keep
+
+
+def test_another_version_of_a_filter_reconsiders_what_the_earlier_one_dropped(run: Run) -> None:
+    first = loupe.step(version="1")(even)
+    assert states(run(first), "image") == ["proposed"] * 3 + ["rejected"] * 3
+    second = loupe.step(version="2")(even).using(keep=1)
+    store = run(second, version="0.2.0")
+    left = [str(one.group) for one in find(store, "shop", "image", states=("proposed",))]
+    assert sorted(left) == ["shop-source/P1", "shop-source/P3", "shop-source/P5"]
+    again = run(first, version="0.3.0")
+    left = [str(one.group) for one in find(again, "shop", "image", states=("proposed",))]
+    assert sorted(left) == ["shop-source/P0", "shop-source/P2", "shop-source/P4"]
+
+
+def test_records_of_an_earlier_version_no_longer_count(run: Run) -> None:
+    def area(image: Image, factor: int = 1) -> Size:
+        return Size(pixels=factor * image.width_px, name=image.identity)
+
+    assert {one.pixels for one in fields(run(loupe.step(version="1")(area)), Size)} == {320}
+    store = run(loupe.step(version="1")(area).using(factor=2), version="0.2.0")
+    assert {one.pixels for one in fields(store, Size)} == {640}
+    assert {one.pixels for one in fields(store, Size, "inactive")} == {320}
+
+
+def test_changed_code_under_the_same_version_is_warned_of_with_both_digests(
+    run: Run, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[str] = []
+    monkeypatch.setattr(OwnRun, "say", lambda _, sentence: said.append(sentence))
+
+    def one() -> Any:
+        def same(image: Image) -> Size:
+            return Size(pixels=1)
+
+        return same
+
+    def two() -> Any:
+        def same(image: Image) -> Size:
+            return Size(pixels=2)
+
+        return same
+
+    run(loupe.step(version="1")(one()))
+    run(loupe.step(version="1")(two()), version="0.2.0")
+    (warning,) = [sentence for sentence in said if "warning" in sentence]
+    assert "the code of step 'same' changed (digest " in warning
+    assert "its version is still '1'" in warning
+
+
+def test_a_group_makes_one_record(run: Run) -> None:
+    @loupe.step(version="1", by="identity")
+    def shelf(images: list[Image]) -> Shelf:
+        return Shelf(members=len(images))
+
+    found = fields(run(shelf, identity="sku"), Shelf)
+    assert [one.members for one in found] == [1] * 6
+
+
+def test_crops_replace_their_image_and_are_released(run: Run) -> None:
+    @loupe.step(version="1")
+    def halves(image: Image) -> list[Crop]:
+        left = loupe.Box(0, 0, image.width_px / 2, image.height_px)
+        right = loupe.Box(image.width_px / 2, 0, image.width_px, image.height_px)
+        return [Crop.of(image, one) for one in (left, right)]
+
+    @loupe.step(version="1")
+    def name(image: Image) -> Caption:
+        return Caption(f"A part of {image.identity}, as wide as {image.width_px} pixels.")
+
+    store = run(halves, name)
+    assert states(store, "image") == ["proposed"] * 12 + ["rejected"] * 6
+    release = run.report.release  # type: ignore[attr-defined]
+    release.verify()
+    rows = list(release.rows())
+    assert len(rows) == 12
+    assert {row["width_px"] for row in rows} == {160}
+    assert {tuple(row["caption_origins"]) for row in rows} == {("drafted",)}
+    assert "shop.csv" in str(release.lineage(rows[0], caption=0))
+
+
+def test_a_batch_is_given_and_returned_as_a_list(run: Run) -> None:
+    seen: list[int] = []
+
+    @loupe.step(version="1", batch=4)
+    def many(images: list[Image]) -> list[Size]:
+        seen.append(len(images))
+        return [Size(pixels=one.width_px) for one in images]
+
+    assert len(fields(run(many), Size)) == 6
+    assert sorted(seen) == [2, 4]
+
+
+def test_a_step_in_processes_gives_the_same(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LOUPE_ENGINE", "processes")
+    store = run(in_processes)
+    assert len(fields(store, Size)) == 6
+
+
+@loupe.step(version="1", parallel="process")
+def in_processes(image: Image) -> Size:
+    return Size(pixels=int(image.pixels.size))
+
+
+def _no_types(image, other=1):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    return True
+
+
+def _no_return(image: Image):  # type: ignore[no-untyped-def]  # noqa: ANN202
+    return True
+
+
+def _unknown(image: int) -> bool:
+    return True
+
+
+def _gives_unknown(image: Image) -> dict[str, int]:
+    return {}
+
+
+def _asks_without_default(image: Image, least: float) -> bool:
+    return True
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        (_no_types, "step '_no_types': parameter 'image' has no type; write image: loupe.Image"),
+        (_no_return, "step '_no_return' has no return type; write -> bool for a filter"),
+        (_unknown, "step '_unknown': parameter 'image' is of the type int; expected loupe.Image"),
+        (_gives_unknown, "step '_gives_unknown' returns the type dict.str, int.; expected bool"),
+        (_asks_without_default, "parameter 'least' must have a default, or be a model of the"),
+    ],
+)
+def test_unusable_types_are_one_sentence(function: Any, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        loupe.step(version="1")(function)
+
+
+def test_a_step_in_a_function_cannot_go_to_processes(run: Run) -> None:
+    @loupe.step(version="1", parallel="process")
+    def inside(image: Image) -> bool:
+        return True
+
+    with pytest.raises(UsageError, match="cannot be sent to other processes, because it is defin"):
+        run(inside)
+
+
+@pytest.mark.parametrize(
+    ("where", "message"),
+    [
+        ("sharpnes > 1", "did you mean sharpness"),
+        ("width_px >=", "cannot be read"),
+        ("open('x')", "may have comparisons"),
+        ("__import__ > 1", "no fact of images"),
+    ],
+)
+def test_a_condition_may_only_compare_facts(where: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        loupe.steps.filter(where)
+
+
+def test_own_kinds_need_a_name_of_their_own() -> None:
+    with pytest.raises(UsageError, match="'caption' is one of Loupe's"):
+
+        class Mine(loupe.Record, kind="caption"):
+            text: str

@@ -1,0 +1,62 @@
+"""Tables of images in the dialects and encodings that people save."""
+
+from pathlib import Path
+
+import pytest
+
+from loupe.schemas.build import TableColumns
+from loupe.schemas.errors import FormatError
+from loupe.sources.importer import importer_for
+from loupe.sources.records import BadRow, ReadOptions, SourceRow
+
+NAMED = TableColumns(identity="SKU", captions=("title", "more"), split_column="split")
+TEXT = 'sku;title;more;split\n7;"Café; noir";a mug;train\n8;;b;test\n'
+
+
+def rows(path: Path, columns: TableColumns | None) -> list[SourceRow | BadRow]:
+    return list(importer_for("csv").rows(path, ReadOptions(columns=columns)))
+
+
+@pytest.mark.parametrize("delimiter", [";", ",", "\t", "|"])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+def test_delimiter_and_unicode_are_found_out(tmp_path: Path, delimiter: str, encoding: str) -> None:
+    path = tmp_path / "shop.csv"
+    path.write_text(TEXT.replace(";", delimiter), encoding=encoding)
+    first, second = rows(path, NAMED)
+    assert isinstance(first, SourceRow)
+    assert (first.identity, first.split, first.file_path) == ("7", "train", "7.jpg")
+    assert first.captions == (" ".join(f"Café{delimiter} noir".split()), "a mug")
+    assert isinstance(second, SourceRow)
+    assert (second.captions, second.positions) == (("b",), (1,))
+
+
+def test_other_encodings_are_stated(tmp_path: Path) -> None:
+    path = tmp_path / "shop.csv"
+    path.write_text(TEXT, encoding="cp1252")
+    with pytest.raises(FormatError, match=r"is not UTF-8 .byte 0xe9 in line 2.; state its encod"):
+        rows(path, NAMED)
+    (first, _) = rows(path, NAMED.model_copy(update={"encoding": "cp1252"}))
+    assert isinstance(first, SourceRow)
+    assert first.captions[0] == "Café; noir"
+    with pytest.raises(FormatError, match="there is no encoding 'klingon'"):
+        rows(path, NAMED.model_copy(update={"encoding": "klingon"}))
+
+
+def test_a_missing_column_is_named_with_the_nearest(tmp_path: Path) -> None:
+    path = tmp_path / "shop.csv"
+    path.write_text(TEXT, encoding="utf-8")
+    with pytest.raises(FormatError, match=r"column 'titel' \(captions\).*did you mean title"):
+        rows(path, TableColumns(identity="sku", captions=("titel",)))
+    with pytest.raises(FormatError, match="state the column of the image's path"):
+        rows(path, None)
+
+
+def test_every_line_is_a_row_or_a_bad_row(tmp_path: Path) -> None:
+    path = tmp_path / "shop.csv"
+    lines = ["image,licence,title", "a.jpg,CC0-1.0,A mug", "b.jpg,,A cup", ",CC0-1.0,A jug"]
+    path.write_text("\n".join([*lines, "c.jpg,CC0-1.0,one,two"]), encoding="utf-8")
+    columns = TableColumns(captions=("title",), licence_column="licence")
+    found = rows(path, columns)
+    assert [type(one).__name__ for one in found] == ["SourceRow", "BadRow", "BadRow", "BadRow"]
+    reasons = [one.reason for one in found if isinstance(one, BadRow)]
+    assert reasons == ["missing_licence", "empty_field", "malformed_csv"]
