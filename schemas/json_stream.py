@@ -1,9 +1,9 @@
 """Read JSON files record by record: memory holds one record, independent of the file size.
 
 The standard library's decoder is implemented in C and reports where a value ends, which is all that
-a stream needs. (ijson was tried first: its C backend 3.6 ends the process with a segmentation fault
-on an integer of more than 4,300 digits, and the position it reports for an error is the end of a
-buffer.)
+a stream needs. ijson was tried twice: with hostile files its C backend (3.6) ends the process by a
+segmentation fault (an integer of more than 4,300 digits) or without memory (100,000 open brackets),
+and one byte that is not UTF-8, or a NaN, loses all records after it.
 """
 
 import codecs

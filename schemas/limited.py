@@ -26,7 +26,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable, Collection, Generator, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from types import GeneratorType
 from typing import Any, Final, NoReturn, TypeVar
@@ -303,8 +303,10 @@ def serve(handle: int) -> None:
             for name in imports:
                 with suppress(Exception):  # the call finds out when it needs it
                     importlib.import_module(name)
-            _limit(seconds, memory)
-            if not _answer(caller, function, args, seconds):
+            _limit_time(seconds)
+            with nullcontext() if memory is None else memory_limit(memory):
+                is_reusable = _answer(caller, function, args, seconds)
+            if not is_reusable:
                 return
             signal.setitimer(signal.ITIMER_PROF, 0)
 
@@ -329,15 +331,33 @@ def _answer(
     return True
 
 
-def _limit(seconds: float, memory: int | None) -> None:
-    """Have the kernel end this process after `seconds`, and refuse it more than `memory`."""
+def _limit_time(seconds: float) -> None:
+    """Have the kernel end this process after `seconds`."""
     import resource
 
     signal.signal(signal.SIGPROF, signal.SIG_DFL)
     signal.setitimer(signal.ITIMER_PROF, seconds)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    held, most = Path("/proc/self/statm"), resource.RLIM_INFINITY
-    if held.exists():
-        if memory is not None:
-            most = int(held.read_text().split()[5]) * resource.getpagesize() + memory
-        resource.setrlimit(resource.RLIMIT_DATA, (most, resource.RLIM_INFINITY))
+
+
+@contextmanager
+def memory_limit(most: int) -> Iterator[None]:
+    """Have the kernel refuse this process more than `most` bytes in addition to what it holds.
+
+    Only Linux enforces it.
+    """
+    import resource
+
+    held = Path("/proc/self/statm")
+    if not held.exists():
+        yield
+        return
+    before = resource.getrlimit(resource.RLIMIT_DATA)
+    allowed = int(held.read_text().split()[5]) * resource.getpagesize() + most
+    if before[1] != resource.RLIM_INFINITY:
+        allowed = min(allowed, before[1])
+    resource.setrlimit(resource.RLIMIT_DATA, (allowed, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_DATA, before)

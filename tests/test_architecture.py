@@ -98,6 +98,7 @@ def test_every_package_is_built_linted_and_type_checked() -> None:
     assert set(PROJECT["tool"]["mypy"]["packages"]) == {"loupe", "benchmarks", "tests"}
 
 
+@pytest.mark.slow
 def test_importing_our_modules_loads_no_heavy_packages() -> None:
     loaded = set(run_python(IMPORT_ALL).split())
     assert "loupe.flows.ufine3c" in loaded

@@ -335,26 +335,24 @@ _SHOWN_CHARACTERS = 60
 def controls(config: str) -> tuple[Control, ...]:
     """Return the controls of a page."""
     root = ET.fromstring(config)  # noqa: S314 - our own page
-    return tuple(
-        Control(
-            re.compile(r"\d+".join(map(re.escape, re.split(r"{{\w+}}", tag.get("name", ""))))),
-            tag.tag.lower(),
-            tag.get("toName", ""),
-            tag.get("choice", "").startswith("single"),
-            _offered(tag),
-        )
-        for tag in root.iter()
-        if tag.tag.lower() in _VALUES
-    )
+    found = []
+    for tag in root.iter():
+        kind = tag.tag.lower()
+        if kind in _VALUES:
+            parts = re.split(r"{{\w+}}", tag.get("name", ""))
+            name = re.compile(r"\d+".join(map(re.escape, parts)))
+            is_single = tag.get("choice", "").startswith("single")
+            found.append(Control(name, kind, tag.get("toName", ""), is_single, _offered(tag)))
+    return tuple(found)
 
 
 def choice_labels(config: str) -> dict[tuple[str, str], str]:
     """Return the labels of a page's choices, by control and alias."""
-    return {
-        (control.name.pattern, alias): label
-        for control in controls(config)
-        for alias, label in (control.offered or {}).items()
-    }
+    labels = {}
+    for control in controls(config):
+        for alias, label in (control.offered or {}).items():
+            labels[control.name.pattern, alias] = label
+    return labels
 
 
 def _offered(tag: ET.Element) -> dict[str, str] | None:
@@ -420,12 +418,11 @@ def _abbreviated(value: Any) -> str:
 
 def values(result: Regions, control: str, kind: str) -> list[str]:
     """Return all values of `kind` (`choices`, `text`) in a control, in order."""
-    return [
-        str(value)
-        for region in result
-        if region.get("from_name") == control
-        for value in region.get("value", {}).get(kind, [])
-    ]
+    found: list[str] = []
+    for region in result:
+        if region.get("from_name") == control:
+            found += map(str, region.get("value", {}).get(kind, []))
+    return found
 
 
 def only_choice(result: Regions, control: str) -> str | None:
@@ -595,15 +592,21 @@ def marked_differences(summaries: Sequence[Summary]) -> list[str]:
     rows = [[row for row in summary if row[1].strip()] for summary in summaries]
 
     def term(name: str, value: str) -> str:
-        same = [[one for one in summary if one[0] == name] for summary in rows]
-        names = [" ".join(name for name, _ in found[:1]) for found in same]
-        values = [" ".join(value for _, value in found) for found in same]
+        names, values = [], []
+        for summary in rows:
+            same = [given for one, given in summary if one == name]
+            names.append(name if same else "")
+            values.append(" ".join(same))
         return (
             f"<dt>{with_marks(name, _differing_words(name, names))}</dt>"
             f"<dd>{with_marks(value, _differing_words(value, values))}</dd>"
         )
 
-    return [f"<dl>{''.join(term(*row) for row in summary)}</dl>" for summary in rows]
+    lists = []
+    for summary in rows:
+        terms = [term(name, value) for name, value in summary]
+        lists.append(f"<dl>{''.join(terms)}</dl>")
+    return lists
 
 
 # Escaped text with marks.
@@ -628,11 +631,13 @@ def marked_text(text: str, marks: Sequence[Mark] = ()) -> str:
 def with_marks(text: str, marks: Sequence[Mark]) -> str:
     """Return `text` as HTML; marks may overlap."""
     edges = {0, len(text)}
-    edges |= {min(edge, len(text)) for mark in marks for edge in (mark.start, mark.end)}
-    return "".join(
-        _piece(text[start:end], [mark for mark in marks if mark.start <= start and end <= mark.end])
-        for start, end in pairwise(sorted(edges))
-    )
+    for mark in marks:
+        edges |= {min(mark.start, len(text)), min(mark.end, len(text))}
+    pieces = []
+    for start, end in pairwise(sorted(edges)):
+        covering = [mark for mark in marks if mark.start <= start and end <= mark.end]
+        pieces.append(_piece(text[start:end], covering))
+    return "".join(pieces)
 
 
 def _piece(text: str, marks: Sequence[Mark]) -> str:
@@ -698,7 +703,9 @@ def marked_captions(captions: Sequence[str]) -> list[str]:
     `loupe-compares` phrases about another image, `loupe-absent` phrases that name something absent.
     Function words are not marked.
     """
-    having = Counter(word for caption in captions for word in content_words(caption))
+    having: Counter[str] = Counter()
+    for caption in captions:
+        having.update(content_words(caption))
     return [_marked(caption, having, len(captions)) for caption in captions]
 
 

@@ -177,25 +177,16 @@ def agreement(
         annotator: compute only the agreement of this annotator with all others, over the items that
             they share.
     """
-    shared = sorted(
-        (
-            item
-            for item in items
-            if len(item.answers) > 1 and (annotator is None or annotator in item.answers)
-        ),
-        key=lambda item: item.entity_id,
-    )
-    return Agreement(
-        items=len(shared),
-        choices=tuple(
-            _choice_agreement(control, rated, annotator)
-            for control, rated in _values_by_control(shared, _categories).items()
-        ),
-        texts=tuple(
-            _text_agreement(control, _pairs_of(written, annotator), facts)
-            for control, written in _values_by_control(shared, lambda answer: answer.texts).items()
-        ),
-    )
+
+    def is_shared(item: ItemAnswers) -> bool:
+        return len(item.answers) > 1 and (annotator is None or annotator in item.answers)
+
+    shared = sorted(filter(is_shared, items), key=lambda item: item.entity_id)
+    chosen = _values_by_control(shared, _categories)
+    written = _values_by_control(shared, lambda answer: answer.texts)
+    choices = [_choice_agreement(name, rated, annotator) for name, rated in chosen.items()]
+    texts = [_text_agreement(name, given, annotator, facts) for name, given in written.items()]
+    return Agreement(items=len(shared), choices=tuple(choices), texts=tuple(texts))
 
 
 def _categories(answer: ReviewAnswer) -> dict[str, Category]:
@@ -221,7 +212,7 @@ def _choice_agreement(
     control: str, rated: Sequence[Mapping[str, Category]], annotator: str | None
 ) -> ChoiceAgreement:
     pairs = _pairs_of(rated, annotator)
-    observed = _mean([fmean(one == other for one, other in of_item) for of_item in pairs])
+    observed = _mean([_share_equal(of_item) for of_item in pairs])
     if annotator is not None:
         return ChoiceAgreement(control=control, observed=observed, cohen=_cohen(pairs))
     categories = [tuple(sorted(ratings.values())) for ratings in rated]
@@ -234,17 +225,22 @@ def _choice_agreement(
     )
 
 
+def _share_equal(pairs: _Pairs) -> float:
+    return fmean(one == other for one, other in pairs)
+
+
 def _pairs_of(
     items: Iterable[Mapping[str, P]], annotator: str | None
 ) -> list[tuple[tuple[P, P], ...]]:
     """Return the pairs of values of each item: all, or an annotator's with each other's."""
     if annotator is None:
         return [tuple(combinations(sorted(given.values()), 2)) for given in items]
-    return [
-        tuple((given[annotator], given[other]) for other in sorted(given) if other != annotator)
-        for given in items
-        if annotator in given
-    ]
+    pairs = []
+    for given in items:
+        if annotator in given:
+            others = [other for other in sorted(given) if other != annotator]
+            pairs.append(tuple((given[annotator], given[other]) for other in others))
+    return pairs
 
 
 def _cohen_of_two(rated: Sequence[Mapping[str, Category]]) -> Estimate:
@@ -353,14 +349,18 @@ def _rating_counts(
 
 
 def _text_agreement(
-    control: str, items: Sequence[Sequence[tuple[str, str]]], facts: Facts | None
+    control: str,
+    written: Sequence[Mapping[str, str]],
+    annotator: str | None,
+    facts: Facts | None,
 ) -> TextAgreement:
     from rapidfuzz.distance import Levenshtein
 
-    similar = [
-        fmean(Levenshtein.normalized_similarity(one, other) for one, other in pairs)
-        for pairs in items
-    ]
+    items = _pairs_of(written, annotator)
+    similar = []
+    for pairs in items:
+        of_pairs = [Levenshtein.normalized_similarity(one, other) for one, other in pairs]
+        similar.append(fmean(of_pairs))
     return TextAgreement(
         control=control, similarity=_mean(similar), attributes=_attribute_agreement(items, facts)
     )
@@ -371,12 +371,16 @@ def _attribute_agreement(
 ) -> Estimate:
     if facts is None:
         return Estimate(items=len(items), reason="the facts of the texts were not extracted")
-    stated = [[(facts(one), facts(other)) for one, other in pairs] for pairs in items]
-    shares = [
-        fmean(len(one & other) / len(one | other) for one, other in pairs if one | other)
-        for pairs in stated
-        if any(one | other for one, other in pairs)
-    ]
+    shares = []
+    for pairs in items:
+        of_pairs = []
+        for one, other in pairs:
+            stated, stated_there = facts(one), facts(other)
+            either = stated | stated_there
+            if either:
+                of_pairs.append(len(stated & stated_there) / len(either))
+        if of_pairs:
+            shares.append(fmean(of_pairs))
     if items and not shares:
         return Estimate(items=len(items), reason="no text states a fact")
     return _mean(shares)

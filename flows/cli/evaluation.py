@@ -235,8 +235,12 @@ def _plan_lines(plan: dict[str, Any]) -> Iterator[Line]:
     missing = {one["dataset"]: one["missing"] for one in plan["data"] if one["missing"]}
     yield from (f"{dataset}: {how}" for dataset, how in missing.items())
     yield f"left to do: {plan['gpu_hours_left']:.1f} GPU hours. {plan['assumed']}."
-    lines = [(row, one) for row in plan["rows"] for one in row["scores"]]
-    metrics = list(dict.fromkeys(name for _, one in lines for name in one["metrics"]))
+    lines = []
+    metrics: dict[str, None] = {}
+    for row in plan["rows"]:
+        for one in row["scores"]:
+            lines.append((row, one))
+            metrics |= dict.fromkeys(one["metrics"])
     what = "FG-CDE by type of difference, " if set(metrics) & set(DifferenceType) else ""
     title = f"{plan['table']}: {what}ours / published (difference), in percent"
     rows = []

@@ -219,28 +219,16 @@ def within_memory(command: Callable[P, T]) -> Callable[P, T]:
 
     @wraps(command)
     def bounded(*args: P.args, **kwargs: P.kwargs) -> T:
-        import resource
+        from loupe.schemas.limited import memory_limit
 
-        facts = Path("/proc/self/statm")
-        if not facts.exists():  # only Linux enforces it
-            return command(*args, **kwargs)
-        before = resource.getrlimit(resource.RLIMIT_DATA)
-        held = int(facts.read_text().split()[5]) * resource.getpagesize()
-        most = held + MEMORY_BYTES
-        hard = before[1]
-        resource.setrlimit(
-            resource.RLIMIT_DATA,
-            (most if hard == resource.RLIM_INFINITY else min(most, hard), hard),
-        )
         try:
-            return command(*args, **kwargs)
+            with memory_limit(MEMORY_BYTES):
+                return command(*args, **kwargs)
         except MemoryError as error:
             raise IntegrityError(
                 f"reading it needs more than {MEMORY_BYTES:,} bytes of memory, more than any valid "
                 f"release needs; `loupe release verify` may show which file is wrong"
             ) from error
-        finally:
-            resource.setrlimit(resource.RLIMIT_DATA, before)
 
     return bounded
 

@@ -1,21 +1,19 @@
 """Changes while a queue is in use: annotators, overlap, items and gold items."""
 
 from collections import Counter
-from pathlib import Path
 
-import pytest
 from sqlalchemy import update
 
 from loupe.annotate.audits import draw_audit_sample
 from loupe.annotate.pull import pull, reconcile
 from loupe.annotate.queues import SHARED, Queue, shipped
 from loupe.db.decisions import append_decisions
-from loupe.db.entities import AgentRef, NewDecision, find
+from loupe.db.entities import AgentRef, NewDecision
 from loupe.db.gold import KnownAnswer, add_gold_items, reopen_items
 from loupe.db.reviews import WAITING, review_tasks, set_annotator_state
 from loupe.db.tables import Entity
 from loupe.db.withdrawal_traces import close_reviews
-from tests.annotate.answering import Regions, accepting, rejecting
+from tests.annotate.answering import accepting, rejecting
 from tests.annotate.memory_desk import MemoryOffice
 from tests.annotate.office import hire, push, work
 from tests.annotate.world import DATASET, REWRITE, World
@@ -23,32 +21,6 @@ from tests.annotate.world import DATASET, REWRITE, World
 ONE = shipped().queue(DATASET, "rewrites")
 TWO = ONE.model_copy(update={"overlap": 2})
 RIGHT = {"verdict": "accept", "choices": {"verdict": ("accept",)}}
-
-
-@pytest.fixture
-def world(tmp_path: Path) -> World:
-    return World(tmp_path)
-
-
-@pytest.fixture
-def office() -> MemoryOffice:
-    return MemoryOffice()
-
-
-def add_rewrites(world: World, count: int) -> list[str]:
-    return [world.add(f"{REWRITE} {number}") for number in range(count)]
-
-
-def says_accept(text: str) -> Regions:
-    return accepting(text)
-
-
-def says_reject(text: str) -> Regions:
-    return rejecting(text)
-
-
-def states(world: World) -> Counter[str]:
-    return Counter(entity.state for entity in find(world.store, DATASET, "rewrite"))
 
 
 def waiting(world: World, queue: Queue = ONE) -> Counter[tuple[str, str]]:
@@ -72,7 +44,7 @@ def test_tasks_of_the_only_annotator_go_to_loupes_own_account(
     world: World, office: MemoryOffice
 ) -> None:
     ann = hire(world.store, office, "ann")
-    items = add_rewrites(world, 3)
+    items = world.add_rewrites(3)
     push(world.store, office, ONE)
     first = office(ann).open_tasks()[0]
     office(ann).annotate(first.id, accepting(REWRITE))
@@ -80,16 +52,16 @@ def test_tasks_of_the_only_annotator_go_to_loupes_own_account(
     assert pull(world.store, office, ONE).decided == 1
     push(world.store, office, ONE)
     assert waiting(world) == {(SHARED, "review"): 2}
-    assert work(world.store, office, SHARED, says_accept) == 2
+    assert work(world.store, office, SHARED, accepting) == 2
     pull(world.store, office, ONE)
-    assert states(world)["proposed"] == 0
+    assert world.states()["proposed"] == 0
     assert len(items) == 3
 
 
 def test_tasks_of_loupes_own_account_go_to_the_first_annotators(
     world: World, office: MemoryOffice
 ) -> None:
-    add_rewrites(world, 4)
+    world.add_rewrites(4)
     push(world.store, office, ONE)
     first = office(SHARED).open_tasks()[0]
     office(SHARED).annotate(first.id, accepting(REWRITE))
@@ -106,10 +78,10 @@ def test_conflicts_of_an_adjudicator_who_left_are_reassigned(
 ) -> None:
     ann, bea = (hire(world.store, office, name) for name in ("ann", "bea"))
     cem, dan = (hire(world.store, office, name, "adjudicator") for name in ("cem", "dan"))
-    add_rewrites(world, 2)
+    world.add_rewrites(2)
     push(world.store, office, TWO)
-    work(world.store, office, ann, says_accept)
-    work(world.store, office, bea, says_reject)
+    work(world.store, office, ann, accepting)
+    work(world.store, office, bea, rejecting)
     pull(world.store, office, TWO)
     push(world.store, office, TWO)
     assert waiting(world) == {(cem, "adjudication"): 1, (dan, "adjudication"): 1}
@@ -124,10 +96,10 @@ def test_a_skipped_adjudication_goes_to_others_and_last_to_loupes_account(
 ) -> None:
     ann, bea = (hire(world.store, office, name) for name in ("ann", "bea"))
     cem, dan = (hire(world.store, office, name, "adjudicator") for name in ("cem", "dan"))
-    add_rewrites(world, 1)
+    world.add_rewrites(1)
     push(world.store, office, TWO)
-    work(world.store, office, ann, says_accept)
-    work(world.store, office, bea, says_reject)
+    work(world.store, office, ann, accepting)
+    work(world.store, office, bea, rejecting)
     for person in (cem, dan, SHARED):
         pull(world.store, office, TWO)
         push(world.store, office, TWO)
@@ -136,7 +108,7 @@ def test_a_skipped_adjudication_goes_to_others_and_last_to_loupes_account(
         office(person).annotate(task.id, [], cancelled=person != SHARED)
     office(SHARED).annotate(task.id, accepting(REWRITE))
     pull(world.store, office, TWO)
-    assert states(world)["proposed"] == 0
+    assert world.states()["proposed"] == 0
 
 
 def test_a_withdrawn_adjudication_task_may_return_to_the_same_adjudicator(
@@ -144,10 +116,10 @@ def test_a_withdrawn_adjudication_task_may_return_to_the_same_adjudicator(
 ) -> None:
     ann, bea = (hire(world.store, office, name) for name in ("ann", "bea"))
     dan = hire(world.store, office, "dan", "adjudicator")
-    add_rewrites(world, 1)
+    world.add_rewrites(1)
     push(world.store, office, TWO)
-    work(world.store, office, ann, says_accept)
-    work(world.store, office, bea, says_reject)
+    work(world.store, office, ann, accepting)
+    work(world.store, office, bea, rejecting)
     (task,) = office(bea).only_project.values()
     for answer, expected in (
         (None, {(dan, "adjudication"): 1}),
@@ -165,16 +137,16 @@ def test_an_item_that_loupes_account_settled_can_be_reopened(
     world: World, office: MemoryOffice
 ) -> None:
     ann, bea = (hire(world.store, office, name) for name in ("ann", "bea"))
-    (item,) = add_rewrites(world, 1)
+    (item,) = world.add_rewrites(1)
     push(world.store, office, TWO)
-    work(world.store, office, ann, says_accept)
-    work(world.store, office, bea, says_reject)
+    work(world.store, office, ann, accepting)
+    work(world.store, office, bea, rejecting)
     pull(world.store, office, TWO)
-    for answer, expected in ((says_accept, "accepted"), (says_reject, "rejected")):
+    for answer, expected in ((accepting, "accepted"), (rejecting, "rejected")):
         push(world.store, office, TWO)
         assert work(world.store, office, SHARED, answer, "adjudication") == 1, expected
         report = pull(world.store, office, TWO)
-        assert (report.decided, report.deleted, states(world)) == (1, (), {expected: 1})
+        assert (report.decided, report.deleted, world.states()) == (1, (), {expected: 1})
         lead = AgentRef("software", "lead")
         assert reopen_items(world.store, TWO.name, [item], lead, "").reopened == 1
 
@@ -183,13 +155,13 @@ def test_with_a_lower_overlap_items_with_enough_answers_are_decided(
     world: World, office: MemoryOffice
 ) -> None:
     ann, _ = (hire(world.store, office, name) for name in ("ann", "bea"))
-    add_rewrites(world, 3)
+    world.add_rewrites(3)
     push(world.store, office, TWO)
-    work(world.store, office, ann, says_accept)
+    work(world.store, office, ann, accepting)
     pull(world.store, office, TWO)
-    assert states(world) == {"proposed": 3}
+    assert world.states() == {"proposed": 3}
     assert pull(world.store, office, ONE).decided == 3
-    assert states(world) == {"accepted": 3}
+    assert world.states() == {"accepted": 3}
     assert pull(world.store, office, ONE).decided == 0
     assert push(world.store, office, ONE).closed == 3
 
@@ -198,7 +170,7 @@ def test_an_answered_task_with_an_earlier_skip_stays_answered(
     world: World, office: MemoryOffice
 ) -> None:
     ann, _ = (hire(world.store, office, name) for name in ("ann", "bea"))
-    add_rewrites(world, 1)
+    world.add_rewrites(1)
     push(world.store, office, TWO)
     (task,) = office(ann).open_tasks()
     office(ann).annotate(task.id, [], cancelled=True)
@@ -211,7 +183,7 @@ def test_an_answered_task_with_an_earlier_skip_stays_answered(
 
 def test_a_skip_is_reported_once(world: World, office: MemoryOffice) -> None:
     ann, _ = (hire(world.store, office, name) for name in ("ann", "bea"))
-    add_rewrites(world, 1)
+    world.add_rewrites(1)
     push(world.store, office, TWO)
     (task,) = office(ann).open_tasks()
     office(ann).annotate(task.id, [], cancelled=True)
@@ -221,7 +193,7 @@ def test_a_skip_is_reported_once(world: World, office: MemoryOffice) -> None:
 def test_if_an_answer_becomes_unclear_the_earlier_clear_one_counts(
     world: World, office: MemoryOffice
 ) -> None:
-    add_rewrites(world, 1)
+    world.add_rewrites(1)
     push(world.store, office, ONE)
     (task,) = office(SHARED).open_tasks()
     number = office(SHARED).annotate(task.id, accepting(REWRITE + " 0"))
@@ -229,14 +201,14 @@ def test_if_an_answer_becomes_unclear_the_earlier_clear_one_counts(
     office(SHARED).annotate(task.id, rejecting(REWRITE, reason=None), number)
     (remark,) = pull(world.store, office, ONE).remarks
     assert "the clear answer before it still counts" in remark.detail
-    assert states(world) == {"accepted": 1}
+    assert world.states() == {"accepted": 1}
 
 
 def test_a_task_with_an_unclear_answer_is_closed_if_its_item_is_withdrawn(
     world: World, office: MemoryOffice
 ) -> None:
     ann, _ = (hire(world.store, office, name) for name in ("ann", "bea"))
-    (item,) = add_rewrites(world, 1)
+    (item,) = world.add_rewrites(1)
     push(world.store, office, TWO)
     work(world.store, office, ann, lambda text: rejecting(text, reason=None))
     assert len(pull(world.store, office, TWO).unclear) == 1
@@ -249,7 +221,7 @@ def test_a_task_with_an_unclear_answer_is_closed_if_its_item_is_withdrawn(
 def test_tasks_that_a_withdrawal_closed_are_removed_from_the_server(
     world: World, office: MemoryOffice
 ) -> None:
-    items = add_rewrites(world, 2)
+    items = world.add_rewrites(2)
     push(world.store, office, ONE)
     first, _ = office(SHARED).open_tasks()
     office(SHARED).annotate(first.id, rejecting(REWRITE, reason=None))
@@ -265,7 +237,7 @@ def test_open_tasks_of_a_paused_annotator_are_reassigned_until_the_return(
     world: World, office: MemoryOffice
 ) -> None:
     ann, bea = (hire(world.store, office, name) for name in ("ann", "bea"))
-    add_rewrites(world, 6)
+    world.add_rewrites(6)
     named = ONE.model_copy(update={"annotators": ("ann", "bea")})
     push(world.store, office, named)
     set_annotator_state(world.store, "ann", "paused")
@@ -281,9 +253,9 @@ def test_open_tasks_of_a_paused_annotator_are_reassigned_until_the_return(
 
 def test_items_of_a_paused_annotator_are_no_conflicts(world: World, office: MemoryOffice) -> None:
     ann, bea = (hire(world.store, office, name) for name in ("ann", "bea"))
-    add_rewrites(world, 2)
+    world.add_rewrites(2)
     push(world.store, office, TWO)
-    work(world.store, office, ann, says_accept)
+    work(world.store, office, ann, accepting)
     pull(world.store, office, TWO)
     set_annotator_state(world.store, "bea", "paused")
     report = push(world.store, office, TWO)
@@ -296,7 +268,7 @@ def test_items_of_a_paused_annotator_are_no_conflicts(world: World, office: Memo
 def test_withdrawn_gold_and_audit_items_are_not_shown(world: World, office: MemoryOffice) -> None:
     hire(world.store, office, "ann")
     hire(world.store, office, "bea")
-    items = add_rewrites(world, 8)
+    items = world.add_rewrites(8)
     gold, accepted = items[:4], items[4:6]
     with world.store.write() as connection:
         agent = AgentRef("person", "curator")
@@ -313,9 +285,9 @@ def test_withdrawn_gold_and_audit_items_are_not_shown(world: World, office: Memo
 
 def test_reconcile_decides_items_with_enough_answers(world: World, office: MemoryOffice) -> None:
     ann = hire(world.store, office, "ann")
-    add_rewrites(world, 2)
+    world.add_rewrites(2)
     push(world.store, office, ONE)
-    work(world.store, office, ann, says_accept)
+    work(world.store, office, ann, accepting)
     pull(world.store, office, ONE)
     with world.store.write() as connection:  # as in a database that was repaired by hand
         connection.execute(update(Entity).values(state="proposed").where(Entity.kind == "rewrite"))
@@ -327,7 +299,7 @@ def test_an_answer_given_while_its_task_is_being_closed_counts(
 ) -> None:
     for name in ("ann", "bea"):
         hire(world.store, office, name)
-    add_rewrites(world, 1)
+    world.add_rewrites(1)
     push(world.store, office, ONE)
     ((assignee, _),) = waiting(world)
     (task,) = office(assignee).open_tasks()

@@ -143,11 +143,6 @@ class Person:
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> World:
-    return World(tmp_path)
-
-
-@pytest.fixture
 def desks(label_studio: LabelStudioServer, world: World) -> Desks:
     return open_desks(label_studio.settings, world.store)
 

@@ -49,11 +49,6 @@ def together(*actions: Callable[[], object]) -> None:
 
 
 @pytest.fixture
-def office() -> MemoryOffice:
-    return MemoryOffice()
-
-
-@pytest.fixture
 def people(tmp_path: Path, store: Store, office: MemoryOffice) -> list[str]:
     """Two annotators of a queue with items."""
     world = SharedWorld(tmp_path, store)

@@ -68,11 +68,6 @@ class ApiAnnotator:
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> World:
-    return World(tmp_path)
-
-
-@pytest.fixture
 def queue() -> Queue:
     """A queue with a unique name, because the tests share a server."""
     queue = shipped().queue(DATASET, "rewrites")

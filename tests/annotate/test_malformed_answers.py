@@ -4,7 +4,6 @@ import random
 from collections import Counter
 from copy import deepcopy
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -61,11 +60,6 @@ def deeply_nested(levels: int) -> list[Any]:
     for _ in range(levels):
         found = [found]
     return found
-
-
-@pytest.fixture
-def world(tmp_path: Path) -> World:
-    return World(tmp_path)
 
 
 def as_sent_by_the_page(queue: Queue, regions: Regions) -> Regions:

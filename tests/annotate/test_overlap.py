@@ -1,10 +1,8 @@
 """Several annotators on one queue: overlap, conflicts, gold items, drift and daily caps."""
 
 import math
-from collections import Counter
 from datetime import UTC, datetime
 from itertools import combinations
-from pathlib import Path
 
 import pytest
 
@@ -21,7 +19,7 @@ from loupe.db.review_audits import audited_draws
 from loupe.db.reviews import StoredTask, review_tasks
 from loupe.schemas.errors import ServiceError, UsageError
 from loupe.schemas.records import Rewrite
-from tests.annotate.answering import Regions, accepting, editing, rejecting
+from tests.annotate.answering import accepting, editing, rejecting
 from tests.annotate.interfaces.regions import ticked
 from tests.annotate.memory_desk import MemoryDesk, MemoryOffice
 from tests.annotate.office import hire, push, work
@@ -30,41 +28,15 @@ from tests.annotate.world import DATASET, REWRITE, World
 QUEUE = shipped().queue(DATASET, "rewrites").model_copy(update={"overlap": 2})
 
 
-@pytest.fixture
-def world(tmp_path: Path) -> World:
-    return World(tmp_path)
-
-
-@pytest.fixture
-def office() -> MemoryOffice:
-    return MemoryOffice()
-
-
-def add_rewrites(world: World, count: int) -> list[str]:
-    return [world.add(f"{REWRITE} {number}") for number in range(count)]
-
-
-def says_accept(text: str) -> Regions:
-    return accepting(text)
-
-
-def says_reject(text: str) -> Regions:
-    return rejecting(text)
-
-
 def tasks(world: World, queue: Queue = QUEUE) -> list[StoredTask]:
     return list(review_tasks(world.store, queue.name).values())
-
-
-def states(world: World) -> Counter[str]:
-    return Counter(entity.state for entity in find(world.store, DATASET, "rewrite"))
 
 
 def test_each_item_goes_to_as_many_annotators_as_the_overlap(
     world: World, office: MemoryOffice
 ) -> None:
     people = [hire(world.store, office, name) for name in ("ann", "bea", "cem")]
-    items = add_rewrites(world, 12)
+    items = world.add_rewrites(12)
     assert push(world.store, office, QUEUE).pushed == 24
     assert push(world.store, office, QUEUE).known == 24
     by_item = {item: {t.assignee for t in tasks(world) if t.entity_id == item} for item in items}
@@ -79,7 +51,7 @@ def test_each_item_goes_to_as_many_annotators_as_the_overlap(
 def test_too_few_annotators_are_an_error_that_says_how_to_add_some(
     world: World, office: MemoryOffice
 ) -> None:
-    add_rewrites(world, 1)
+    world.add_rewrites(1)
     hire(world.store, office, "ann")
     with pytest.raises(UsageError, match=r"wants 2 people .* has 1; .*loupe annotator add NAME"):
         push(world.store, office, QUEUE)
@@ -87,13 +59,13 @@ def test_too_few_annotators_are_an_error_that_says_how_to_add_some(
 
 def test_an_item_is_decided_when_all_answers_agree(world: World, office: MemoryOffice) -> None:
     ann, bea = (hire(world.store, office, name) for name in ("ann", "bea"))
-    add_rewrites(world, 3)
+    world.add_rewrites(3)
     push(world.store, office, QUEUE)
-    work(world.store, office, ann, says_accept)
-    assert (pull(world.store, office, QUEUE).decided, states(world)) == (0, {"proposed": 3})
+    work(world.store, office, ann, accepting)
+    assert (pull(world.store, office, QUEUE).decided, world.states()) == (0, {"proposed": 3})
     work(world.store, office, bea, editing)  # an edit that changes nothing
     report = pull(world.store, office, QUEUE)
-    assert (report.decided, states(world)) == (3, {"accepted": 3})
+    assert (report.decided, world.states()) == (3, {"accepted": 3})
     assert push(world.store, office, QUEUE).projects == ()
 
 
@@ -103,10 +75,10 @@ def test_a_conflict_goes_to_an_adjudicator_without_an_answer(
     ann = hire(world.store, office, "ann", "annotator adjudicator")
     bea = hire(world.store, office, "bea")
     dan = hire(world.store, office, "dan", "adjudicator")
-    add_rewrites(world, 2)
+    world.add_rewrites(2)
     push(world.store, office, QUEUE)
-    work(world.store, office, ann, says_accept)
-    work(world.store, office, bea, says_reject)
+    work(world.store, office, ann, accepting)
+    work(world.store, office, bea, rejecting)
     assert pull(world.store, office, QUEUE).conflicts == 2
     assert push(world.store, office, QUEUE).conflicts == 2
     pages = [str(task.data["answers_html"]) for task in office(dan).sent]
@@ -123,10 +95,10 @@ def test_a_conflict_goes_to_an_adjudicator_without_an_answer(
 def test_an_adjudicator_can_adopt_an_answer(world: World, office: MemoryOffice) -> None:
     ann, bea = (hire(world.store, office, name) for name in ("ann", "bea"))
     dan = office(hire(world.store, office, "dan", "adjudicator"))
-    add_rewrites(world, 2)
+    world.add_rewrites(2)
     push(world.store, office, QUEUE)
     work(world.store, office, ann, lambda _: editing("A woman in a blue coat."))
-    work(world.store, office, bea, says_reject)
+    work(world.store, office, bea, rejecting)
     pull(world.store, office, QUEUE)
     push(world.store, office, QUEUE)
     first, second = dan.open_tasks("adjudication")
@@ -141,7 +113,7 @@ def test_an_adjudicator_can_adopt_an_answer(world: World, office: MemoryOffice) 
     report = pull(world.store, office, QUEUE)
     assert (report.decided, len(report.unclear)) == (1, 1)
     assert "you took is not about this item" in report.unclear[0].detail
-    assert states(world) == {"superseded": 1, "accepted": 1, "proposed": 1}
+    assert world.states() == {"superseded": 1, "accepted": 1, "proposed": 1}
     dan.submit(second.id, [ticked("take", "own"), *rejecting("My own.", reason=None)])
     assert pull(world.store, office, QUEUE).unclear
     assert push(world.store, office, QUEUE).sent_back == 1
@@ -150,27 +122,27 @@ def test_an_adjudicator_can_adopt_an_answer(world: World, office: MemoryOffice) 
     (second,) = dan.open_tasks("adjudication")
     dan.submit(second.id, [ticked("take", "own"), *rejecting(REWRITE)])
     assert pull(world.store, office, QUEUE).decided == 1
-    assert states(world) == {"superseded": 1, "accepted": 1, "rejected": 1}
+    assert world.states() == {"superseded": 1, "accepted": 1, "rejected": 1}
 
 
 def test_a_changed_answer_reopens_the_item(world: World, office: MemoryOffice) -> None:
     ann, bea = (hire(world.store, office, name) for name in ("ann", "bea"))
-    add_rewrites(world, 1)
+    world.add_rewrites(1)
     push(world.store, office, QUEUE)
     for person in (ann, bea):
         work(world.store, office, person, lambda _: editing("A woman in a red coat."))
     pull(world.store, office, QUEUE)
-    assert states(world) == {"superseded": 1, "accepted": 1}
+    assert world.states() == {"superseded": 1, "accepted": 1}
     (task,) = office(bea).only_project.values()
     office(bea).annotate(task.id, rejecting(REWRITE), task.annotations[0].id)
     assert pull(world.store, office, QUEUE).conflicts == 1
-    assert states(world) == {"proposed": 1, "rejected": 1}
+    assert world.states() == {"proposed": 1, "rejected": 1}
     assert push(world.store, office, QUEUE).conflicts == 1
 
 
 def test_a_skipped_item_goes_to_another_annotator(world: World, office: MemoryOffice) -> None:
     ann, bea, cem = (hire(world.store, office, name) for name in ("ann", "bea", "cem"))
-    (item,) = add_rewrites(world, 1)
+    (item,) = world.add_rewrites(1)
     push(world.store, office, QUEUE)
     first, second = sorted(task.assignee for task in tasks(world))
     (waiting,) = office(first).open_tasks()
@@ -179,7 +151,7 @@ def test_a_skipped_item_goes_to_another_annotator(world: World, office: MemoryOf
     assert push(world.store, office, QUEUE).pushed == 1
     (third,) = {ann, bea, cem} - {first, second}
     for person in (second, third):
-        assert work(world.store, office, person, says_accept) == 1
+        assert work(world.store, office, person, accepting) == 1
     pull(world.store, office, QUEUE)
     assert fetch(world.store, [item])[item].state == "accepted"
 
@@ -189,7 +161,7 @@ def test_an_item_that_all_skipped_goes_to_an_adjudicator(
 ) -> None:
     people = [hire(world.store, office, name) for name in ("ann", "bea")]
     dan = hire(world.store, office, "dan", "adjudicator")
-    add_rewrites(world, 1)
+    world.add_rewrites(1)
     push(world.store, office, QUEUE)
     for person in people:
         (waiting,) = office(person).open_tasks()
@@ -201,7 +173,7 @@ def test_an_item_that_all_skipped_goes_to_an_adjudicator(
 
 def test_items_beyond_the_daily_cap_are_not_pushed(world: World, office: MemoryOffice) -> None:
     people = [hire(world.store, office, name) for name in ("ann", "bea")]
-    add_rewrites(world, 5)
+    world.add_rewrites(5)
     capped = QUEUE.model_copy(update={"daily_cap": 3})
     report = push(world.store, office, capped)
     assert (report.pushed, report.short) == (6, 2)
@@ -213,12 +185,12 @@ def test_answers_of_today_count_towards_the_daily_cap(
     world: World, office: MemoryOffice, is_today: bool
 ) -> None:
     ann = hire(world.store, office, "ann")
-    add_rewrites(world, 8)
+    world.add_rewrites(8)
     capped = QUEUE.model_copy(update={"daily_cap": 3, "overlap": 1})
     if is_today:
         office.server.now = datetime.now(UTC)
     assert push(world.store, office, capped).pushed == 3
-    work(world.store, office, ann, says_accept)
+    work(world.store, office, ann, accepting)
     pull(world.store, office, capped)
     assert push(world.store, office, capped).pushed == (0 if is_today else 3)
 
@@ -227,7 +199,7 @@ def test_gold_items_are_mixed_in_and_decide_nothing(world: World, office: Memory
     ann, bea = (hire(world.store, office, name) for name in ("ann", "bea"))
     add_gold(world, 20)
     queue = QUEUE.model_copy(update={"gold_rate": 0.25, "batch": 100})
-    add_rewrites(world, 30)
+    world.add_rewrites(30)
     report = push(world.store, office, queue)
     assert (report.pushed, report.gold) == (80, 20)
     keys = {task.key for task in office(ann).sent}
@@ -238,7 +210,7 @@ def test_gold_items_are_mixed_in_and_decide_nothing(world: World, office: Memory
     assert {frozenset(task.data) for task in office(ann).sent} == {
         frozenset(office(ann).sent[0].data)
     }
-    work(world.store, office, ann, says_accept)
+    work(world.store, office, ann, accepting)
     pull(world.store, office, queue)
     checks = all_checks(world.store, queue.name)
     assert [check.correct for check in checks[ann]] == [True] * 10
@@ -251,15 +223,15 @@ def test_failing_on_gold_items_revokes_unconfirmed_answers(
     ann, bea, careless = (hire(world.store, office, name) for name in ("ann", "bea", "cem"))
     add_gold(world, 20)
     queue = QUEUE.model_copy(update={"gold_rate": 0.2, "overlap": 1, "batch": 100})
-    items = set(add_rewrites(world, 60))
+    items = set(world.add_rewrites(60))
     push(world.store, office, queue)
-    for person, opinion in ((ann, says_accept), (bea, says_accept), (careless, says_reject)):
+    for person, opinion in ((ann, accepting), (bea, accepting), (careless, rejecting)):
         work(world.store, office, person, opinion)
     report = pull(world.store, office, queue)
     assert report.returned == 20
     (found,) = revocations(world.store, queue.name)
     assert (found.assignee, found.accuracy, found.tasks) == (careless, 0.0, 20)
-    assert states(world) == {"accepted": 40, "proposed": 20 + 20}  # 20 of them are gold items
+    assert world.states() == {"accepted": 40, "proposed": 20 + 20}  # 20 of them are gold items
     push(world.store, office, queue)
     assert office(careless).open_tasks() == []
     assert [spec.note[:24] for spec in office(careless).specs.values()] == [
@@ -271,11 +243,11 @@ def test_failing_on_gold_items_revokes_unconfirmed_answers(
         "cem is suspended from people-rewrites (0 of 5 gold answers right): loupe annotator report"
     )
     for person in (ann, bea):
-        work(world.store, office, person, says_accept)
+        work(world.store, office, person, accepting)
     pull(world.store, office, queue)
     assert {fetch(world.store, [item])[item].state for item in items} == {"accepted"}
     assert reinstate_annotator(world.store, queue.name, careless) == 1
-    add_rewrites(world, 90)
+    world.add_rewrites(90)
     push(world.store, office, queue)
     assert office(careless).open_tasks() != []
     assert not any(spec.note.startswith("Suspended") for spec in office(careless).specs.values())
@@ -286,18 +258,18 @@ def test_annotators_get_no_ordinary_items_before_qualification(
 ) -> None:
     ann, careless = (hire(world.store, office, name) for name in ("ann", "cem"))
     queue = QUEUE.model_copy(update={"qualification": 4, "overlap": 1})
-    add_rewrites(world, 10)
+    world.add_rewrites(10)
     add_gold(world, 3)
     with pytest.raises(UsageError, match="requires 4 gold items of everybody first"):
         push(world.store, office, queue)
     add_gold(world, 6, first=3)
     assert (push(world.store, office, queue).gold, len(office(ann).open_tasks())) == (8, 4)
     assert "first 4 items have a known answer" in next(iter(office(ann).specs.values())).note
-    work(world.store, office, ann, says_accept, most=3)
+    work(world.store, office, ann, accepting, most=3)
     pull(world.store, office, queue)
     assert push(world.store, office, queue).pushed == 0
-    work(world.store, office, ann, says_accept)
-    work(world.store, office, careless, says_reject)
+    work(world.store, office, ann, accepting)
+    work(world.store, office, careless, rejecting)
     pull(world.store, office, queue)
     report = push(world.store, office, queue)
     assert (report.gold, len(office(ann).open_tasks())) == (0, 10)
@@ -308,7 +280,7 @@ def test_annotators_get_no_ordinary_items_before_qualification(
 def test_gold_items_count_towards_the_daily_cap(world: World, office: MemoryOffice) -> None:
     people = [hire(world.store, office, name) for name in ("ann", "bea")]
     add_gold(world, 20)
-    add_rewrites(world, 60)
+    world.add_rewrites(60)
     queue = QUEUE.model_copy(update={"daily_cap": 20, "gold_rate": 0.1, "batch": 100})
     for _ in range(2):
         push(world.store, office, queue)
@@ -318,9 +290,9 @@ def test_gold_items_count_towards_the_daily_cap(world: World, office: MemoryOffi
 def test_audits_count_towards_the_daily_cap(world: World, office: MemoryOffice) -> None:
     ann, bea = (hire(world.store, office, name) for name in ("ann", "bea"))
     queue = QUEUE.model_copy(update={"overlap": 1, "annotators": ("ann",)})
-    add_rewrites(world, 5)
+    world.add_rewrites(5)
     push(world.store, office, queue)
-    work(world.store, office, ann, says_accept)
+    work(world.store, office, ann, accepting)
     pull(world.store, office, queue)
     draw_audit_sample(world.store, queue, 5, seed=1, by=())
     capped = queue.model_copy(update={"annotators": ("bea",), "daily_cap": 3})
@@ -333,7 +305,7 @@ def test_audits_count_towards_the_daily_cap(world: World, office: MemoryOffice) 
 def test_batch_sizes_do_not_reveal_gold_items(world: World, office: MemoryOffice) -> None:
     """Gold items added late are mixed in gradually, without changing the batch sizes."""
     ann = hire(world.store, office, "ann")
-    add_rewrites(world, 70)
+    world.add_rewrites(70)
     queue = QUEUE.model_copy(update={"gold_rate": 0.2, "batch": 10, "overlap": 1})
     sizes, gold = [], []
     for round_number in range(5):
@@ -343,10 +315,10 @@ def test_batch_sizes_do_not_reveal_gold_items(world: World, office: MemoryOffice
         sizes.append(report.pushed)
         gold.append(report.gold)
         assert len(office(ann).open_tasks()) == 10
-        work(world.store, office, ann, says_accept, most=1)
+        work(world.store, office, ann, accepting, most=1)
         pull(world.store, office, queue)
         assert push(world.store, office, queue).pushed == 0  # more than half is open
-        work(world.store, office, ann, says_accept, most=5 + round_number % 4)
+        work(world.store, office, ann, accepting, most=5 + round_number % 4)
         pull(world.store, office, queue)
     assert sizes == [10, 6, 7, 8, 9]
     assert gold[:2] == [0, 0]
@@ -359,11 +331,11 @@ def test_the_next_batch_comes_when_exactly_half_of_the_last_one_is_done(
     world: World, office: MemoryOffice
 ) -> None:
     ann = hire(world.store, office, "ann")
-    add_rewrites(world, 20)
+    world.add_rewrites(20)
     queue = QUEUE.model_copy(update={"batch": 6, "overlap": 1})
     sent = []
     for answers in (0, 2, 1, 2, 1):
-        work(world.store, office, ann, says_accept, most=answers)
+        work(world.store, office, ann, accepting, most=answers)
         pull(world.store, office, queue)
         sent.append(push(world.store, office, queue).pushed)
     assert sent == [6, 0, 3, 0, 3]
@@ -374,10 +346,10 @@ def test_the_progress_note_never_tells_the_gold_items_of_today(
 ) -> None:
     ann = hire(world.store, office, "ann")
     queue = QUEUE.model_copy(update={"gold_rate": 0.5, "batch": 8, "overlap": 1})
-    add_rewrites(world, 40)
+    world.add_rewrites(40)
     add_gold(world, 20)
     push(world.store, office, queue)
-    before = work(world.store, office, ann, says_accept)  # some days ago
+    before = work(world.store, office, ann, accepting)  # some days ago
     pull(world.store, office, queue)
     right = len(all_checks(world.store, queue.name)[ann])
     assert 0 < right < before
@@ -387,10 +359,10 @@ def test_the_progress_note_never_tells_the_gold_items_of_today(
     assert f"you answered {before} items" in note
     assert f"{right} of {right} answers" in note
     office.server.now = datetime.now(UTC)
-    work(world.store, office, ann, says_accept)
+    work(world.store, office, ann, accepting)
     pull(world.store, office, queue)
     assert len(all_checks(world.store, queue.name)[ann]) > right
-    add_rewrites(world, 60)
+    world.add_rewrites(60)
     push(world.store, office, queue)
     assert {spec.note for spec in office(ann).specs.values()} == notes
 
@@ -404,8 +376,8 @@ def test_a_task_of_an_item_with_enough_answers_is_closed(
     world.add()
     three = QUEUE.model_copy(update={"overlap": 3})
     assert push(world.store, office, three).pushed == 3
-    work(world.store, office, people[0], says_accept)
-    work(world.store, office, people[1], says_reject)
+    work(world.store, office, people[0], accepting)
+    work(world.store, office, people[1], rejecting)
     pull(world.store, office, three)
     report = push(world.store, office, QUEUE)
     assert (report.closed, report.conflicts) == (1, 1)
@@ -430,11 +402,11 @@ def test_an_edit_stays_when_somebody_else_makes_the_same_one(
 
 def test_a_pull_fails_only_if_no_workspace_can_be_read(world: World, office: MemoryOffice) -> None:
     people = [hire(world.store, office, name) for name in ("ann", "bea")]
-    add_rewrites(world, 2)
+    world.add_rewrites(2)
     queue = QUEUE.model_copy(update={"overlap": 1})
     push(world.store, office, queue)
     for person in people:
-        work(world.store, office, person, says_accept)
+        work(world.store, office, person, accepting)
     away = {people[0]}
 
     class Away(MemoryDesk):
@@ -459,19 +431,19 @@ def test_a_pull_fails_only_if_no_workspace_can_be_read(world: World, office: Mem
 def test_audit_tasks_go_to_another_annotator(world: World, office: MemoryOffice) -> None:
     queue = QUEUE.model_copy(update={"overlap": 1})
     ann = hire(world.store, office, "ann")
-    add_rewrites(world, 8)
+    world.add_rewrites(8)
     push(world.store, office, queue)
-    work(world.store, office, ann, says_accept)
+    work(world.store, office, ann, accepting)
     pull(world.store, office, queue)
     assert draw_audit_sample(world.store, queue, 6, seed=1, by=()).drawn == 6
     assert push(world.store, office, queue).pushed == 0
     bea = hire(world.store, office, "bea")
     assert push(world.store, office, queue).pushed == 6
     assert push(world.store, office, queue).pushed == 0
-    work(world.store, office, bea, says_reject, "audit")
+    work(world.store, office, bea, rejecting, "audit")
     report = pull(world.store, office, queue)
     assert (report.rejected, report.decided) == (6, 0), "audits decide nothing"
-    assert states(world) == {"accepted": 8}
+    assert world.states() == {"accepted": 8}
     with world.store.read() as connection:
         (draw,) = audited_draws(connection, DATASET)
     assert len(draw.wrong_items) == 6
@@ -479,7 +451,7 @@ def test_audit_tasks_go_to_another_annotator(world: World, office: MemoryOffice)
 
 def test_tasks_of_decided_items_are_closed(world: World, office: MemoryOffice) -> None:
     people = [hire(world.store, office, name) for name in ("ann", "bea")]
-    add_rewrites(world, 2)
+    world.add_rewrites(2)
     push(world.store, office, QUEUE)
     (item, _) = sorted({task.entity_id for task in tasks(world)})
     with world.store.write() as connection:
@@ -490,10 +462,10 @@ def test_tasks_of_decided_items_are_closed(world: World, office: MemoryOffice) -
 
 def test_a_pull_without_changes_lists_almost_no_tasks(world: World, office: MemoryOffice) -> None:
     people = [hire(world.store, office, name) for name in ("ann", "bea")]
-    add_rewrites(world, 20)
+    world.add_rewrites(20)
     push(world.store, office, QUEUE)
     for person in people:
-        work(world.store, office, person, says_accept)
+        work(world.store, office, person, accepting)
     pull(world.store, office, QUEUE)
     before = sum(office(person).listed for person in people)
     again = pull(world.store, office, QUEUE)

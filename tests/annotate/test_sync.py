@@ -1,5 +1,4 @@
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
 
@@ -26,16 +25,6 @@ from tests.between import between
 
 IMAGES = "http://127.0.0.1:8090/blobs"
 QUEUE = shipped().queue(DATASET, "rewrites")
-
-
-@pytest.fixture
-def world(tmp_path: Path) -> World:
-    return World(tmp_path)
-
-
-@pytest.fixture
-def office() -> MemoryOffice:
-    return MemoryOffice()
 
 
 @pytest.fixture

@@ -1,5 +1,6 @@
 """A small store with rewrites to review."""
 
+from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from io import BytesIO
@@ -9,6 +10,7 @@ from PIL import Image as PillowImage
 
 from loupe.db.blobs import BlobStore
 from loupe.db.entities import ActivityRecord, NewEntity, new_entity
+from loupe.db.entities import find as find_entities
 from loupe.db.store import Store
 from loupe.db.work import register_plan, store_activity
 from loupe.schemas.base import EntityRecord
@@ -61,6 +63,14 @@ class World:
         check = new_entity(report, DATASET, parents=[(Role.CHECKS, rewrite.id)], group=image.id)
         self.keep(image, caption, rewrite, *([check] if checked else []))
         return rewrite.id
+
+    def add_rewrites(self, count: int) -> list[str]:
+        """Store so many rewrites with different texts; return their ids."""
+        return [self.add(f"{REWRITE} {number}") for number in range(count)]
+
+    def states(self) -> Counter[str]:
+        """Count the rewrites by state."""
+        return Counter(entity.state for entity in find_entities(self.store, DATASET, "rewrite"))
 
     def keep(self, *entities: NewEntity) -> None:
         """Store entities."""

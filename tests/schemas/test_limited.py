@@ -11,7 +11,7 @@ from typing import Any
 import psutil
 import pytest
 
-from loupe.schemas.limited import LimitExceededError, iterate_limited, run_limited
+from loupe.schemas.limited import LimitExceededError, iterate_limited, memory_limit, run_limited
 from tests.schemas.limited_calls import (
     RefusalError,
     arrays,
@@ -116,3 +116,10 @@ def test_a_script_without_a_guard_runs_once(tmp_path: Path) -> None:
     )
     done = subprocess.run([sys.executable, script], capture_output=True, text=True)
     assert (done.stdout, done.stderr) == ("True\n", "")
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="only Linux enforces it")
+def test_memory_is_limited_in_this_process_and_free_afterwards() -> None:
+    with memory_limit(1 << 27), pytest.raises(MemoryError):
+        take(1 << 29)
+    assert take(1 << 29) == 1 << 29

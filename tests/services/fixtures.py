@@ -28,7 +28,7 @@ from loupe.services.label_studio import (
 from loupe.services.prefect_server import SERVER, WORKER
 from loupe.services.process import free_port, stop
 from tests.postgres import Postgres, postgres_programs
-from tests.requirements import REQUIRE_ALL, unavailable
+from tests.requirements import REQUIRE_ALL
 from tests.services.migrated import migrate_home, migrated_database
 
 PEOPLE = (
@@ -148,14 +148,6 @@ def label_studio(
         )
     finally:
         stop(home, NAME)
-
-
-@pytest.fixture(scope="session")
-def label_studio_on_postgres(label_studio: LabelStudioServer) -> LabelStudioServer:
-    """The same server, for tests about PostgreSQL; mark these with `postgres` as well."""
-    if not label_studio.database_url:
-        unavailable("PostgreSQL is not installed: apt-get install postgresql")
-    return label_studio
 
 
 @pytest.fixture

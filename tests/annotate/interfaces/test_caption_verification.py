@@ -27,11 +27,6 @@ DOUBTS = (
 )
 
 
-@pytest.fixture
-def world(tmp_path: Path) -> World:
-    return World(tmp_path)
-
-
 def add_caption(
     world: World,
     text: str = TEXT,

@@ -41,11 +41,6 @@ def rejected(reason: str, note: str = "") -> ReviewAnswer:
     )
 
 
-@pytest.fixture
-def world(tmp_path: Path) -> World:
-    return World(tmp_path)
-
-
 def shown_in(world: World, rewrite_id: str) -> StoredEntity:
     return fetch(world.store, [rewrite_id])[rewrite_id]
 

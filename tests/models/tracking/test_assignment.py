@@ -19,6 +19,7 @@ costs = arrays(
 )
 
 
+@pytest.mark.slow
 def test_matches_equal_the_recorded_ones(subtests: pytest.Subtests) -> None:
     for number in range(5):
         with subtests.test(number=number):
