@@ -46,7 +46,7 @@ def waits(gate: str) -> Step[Run]:
 
 def spec_of(*steps: Any, gates: dict[str, str] | None = None) -> PipelineSpec[Any, Run]:
     build = SimpleNamespace(dataset=DATASET, sources=(), gates=gates or {})
-    return PipelineSpec(SimpleNamespace, lambda _: build, "", PipelineRun, steps, lambda _: "0.1.0")
+    return PipelineSpec(SimpleNamespace, lambda _: build, PipelineRun, steps, lambda _: "0.1.0")
 
 
 def run_steps(run: RunContext, *steps: Any, **gates: str) -> BuildReport:
