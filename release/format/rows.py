@@ -166,7 +166,8 @@ def own_names(columns: Iterable[str]) -> list[str]:
 def _own_records(row: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     """The records in the own columns of a row."""
     for name in own_names(row):
-        yield from row[name] or ()
+        if isinstance(row[name], list):
+            yield from row[name]
 
 
 def form_of(manifest: Manifest) -> RowForm:

@@ -17,6 +17,7 @@ import pytest
 from loupe.db.entities import AgentRef, NewDecision
 from loupe.db.releases import list_releases, store_release
 from loupe.db.work import register_plan
+from loupe.release import build as build_module
 from loupe.release.build import build_release
 from loupe.release.format.manifest import read_manifest
 from loupe.release.lineage import TABLES
@@ -163,7 +164,7 @@ def test_one_of_two_concurrent_builds_publishes_and_both_succeed(
         others.append(content_of(out))
         return store_release(*arguments)
 
-    monkeypatch.setattr("loupe.release.build.store_release", build_before)
+    monkeypatch.setattr(build_module, "store_release", build_before)
     built = build_release(world.store, world.blobs, DATASET, "1.0.0", out)
     other, content = others
     assert (other.is_new, built.is_new) == (True, False)
