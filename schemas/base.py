@@ -74,16 +74,6 @@ def framed(*parts: str) -> bytes:
     return b"".join([b"%d:%b" % (len(data), data) for data in map(str.encode, parts)])
 
 
-def unframed(data: bytes) -> list[str]:
-    """Return the parts that `framed` combined."""
-    parts = []
-    while data:
-        length, _, rest = data.partition(b":")
-        parts.append(rest[: int(length)].decode())
-        data = rest[int(length) :]
-    return parts
-
-
 def entity_id(
     dataset: str, kind: str, payload: str, parents: Iterable[tuple[str, str]] = ()
 ) -> str:

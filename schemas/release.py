@@ -22,7 +22,7 @@ from loupe.schemas.base import (
 from loupe.schemas.chat import ServedModel
 from loupe.schemas.licences import Condition, licence_of
 from loupe.schemas.quality import AuditStatistics
-from loupe.schemas.records import Granularity, Source, SourceTerms, TermsCorrection
+from loupe.schemas.records import Granularity, SourceTerms
 from loupe.schemas.similarity import Contamination, LeakCertificate
 from loupe.schemas.taxonomy import DifferenceType, RetrievalTask, Tier
 
@@ -239,24 +239,6 @@ class ReleasedSource(Record):
     def terms(self) -> SourceTerms:
         """The terms alone."""
         return SourceTerms(licence=self.licence, citation=self.citation, homepage=self.homepage)
-
-    def as_imported(self) -> Source:
-        """The source as it was imported, from which its id is computed."""
-        values = self.model_dump(exclude={"entity_id", "correction"})
-        imported = self.correction.imported.model_dump() if self.correction else {}
-        return Source(**values | imported)
-
-    def as_correction(self) -> TermsCorrection | None:
-        """The correction of its terms; None if they are those of the import."""
-        if self.correction is None:
-            return None
-        return TermsCorrection(
-            source=self.name,
-            source_id=self.entity_id,
-            number=self.correction.number,
-            reason=self.correction.reason,
-            **self.terms.model_dump(),
-        )
 
 
 class ReleasedVideo(Record):

@@ -1,4 +1,4 @@
-"""Statistics of a release, counted row by row by the build and by the verification.
+"""Statistics of a release, counted row by row by the build.
 
 Memory grows with the vocabulary, not with the rows. Words are runs of letters and digits, with
 apostrophes and hyphens inside them.
@@ -199,8 +199,8 @@ class StatisticsCounter:
         """The authors of texts that models drafted or rewrote."""
         return {one.author for one in self._captions if one.origin in _BY_MODELS}
 
-    def add(self, row: ReleaseRow, *, words: bool = True) -> None:
-        """Count a row and, with `words`, the words of its captions."""
+    def add(self, row: ReleaseRow) -> None:
+        """Count a row and the words of its captions."""
         is_new, self._last_id = row.id != self._last_id, row.id
         styles = len({one.author for one in row.captions})
         captions = len(row.captions)
@@ -208,10 +208,9 @@ class StatisticsCounter:
         self._images[kind] += 1
         for one in row.captions:
             self._captions[_CaptionKind(row.source, one.author, one.origin, one.reviewed)] += 1
-            if words:
-                found = words_of(one.text)
-                self._vocabulary.update(found)
-                self._words[row.source][len(found)] += 1
+            found = words_of(one.text)
+            self._vocabulary.update(found)
+            self._words[row.source][len(found)] += 1
             if one.drafter:
                 self._drafts[one.drafter] += 1
                 self._unchanged[one.drafter] += one.origin == "confirmed_draft"
@@ -367,16 +366,13 @@ class ReleaseAccumulator:
         derived: images edited from others, and their licences.
     """
 
-    def __init__(
-        self, scratch: Scratch, form: RowForm, *, has_splits: bool, words: bool = True
-    ) -> None:
+    def __init__(self, scratch: Scratch, form: RowForm, *, has_splits: bool) -> None:
         self.form = form
         self.has_splits = has_splits
         self.splits: dict[Split, list[ComparedImage]] = {}
         self.statistics = StatisticsCounter()
         self.derived = DerivedTerms()
         self._scratch = scratch
-        self._words = words
         self._contrasts = _ContrastCounter()
         self._entities = hashlib.sha256()
         self._licensed: Counter[tuple[str, str, bool]] = Counter()
@@ -389,9 +385,9 @@ class ReleaseAccumulator:
         perceptual_hash: int | None = None,
         embedding: NDArray[np.float16] | None = None,
         embedder: str = "",
-    ) -> str | None:
-        """Count the next row; returns a problem with its terms, or None."""
-        self.statistics.add(row, words=self._words)
+    ) -> None:
+        """Count the next row."""
+        self.statistics.add(row)
         self.add_entities(row.entity_ids())
         if self.has_splits:
             image = ComparedImage(
@@ -412,14 +408,14 @@ class ReleaseAccumulator:
         if self.form.contrasts:
             self._contrasts.add(row)
         if not self.form.terms:
-            return None
+            return
         licence, creator, page, own = row.terms
         credit = Credit(licence, row.number, row.file_path, creator, page, row.source, own)
         self._scratch.add_credit(credit)
         self._licensed[licence, row.source, own] += 1
         contrast = row.contrast
         anchor = (contrast.anchor, contrast.method) if contrast else (None, None)
-        return self.derived.check(row.file_path, licence, *anchor)
+        self.derived.check(row.file_path, licence, *anchor)
 
     def counted(self, videos: Iterable[ReleasedVideo]) -> tuple[ReleasedVideo, ...]:
         """The videos with the numbers of their images and people so far."""

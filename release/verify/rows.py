@@ -123,11 +123,8 @@ class RowChecks:
         wrong = list(faults.all(number, row))
         if number is not None and number != self._rows:
             wrong += self._faults_of_place(shard, number)
-        if listed is None:
-            what = f"shows {_shown(row['file_path'])}, which {MANIFEST} does not list"
-            wrong.append(("image_unlisted", what))
-        else:
-            self._listed_images += 1
+        self._listed_images += listed is not None
+        if not wrong:
             wrong += _differences_from(listed, row)
         for fault, what in wrong:
             self._findings.add_row(fault, what, shard, number or self._rows)
@@ -250,8 +247,12 @@ class LicenceChecks:
             self._findings.add("terms_differ", message, MANIFEST)
 
 
-def _differences_from(listed: ReleasedFile, row: _Row) -> Iterator[tuple[str, str]]:
-    """How a row contradicts the manifest's entry of its image."""
+def _differences_from(listed: ReleasedFile | None, row: _Row) -> Iterator[tuple[str, str]]:
+    """How a row contradicts the manifest's entry of its image; None if it has none."""
+    if listed is None:
+        what = f"shows {_shown(row['file_path'])}, which {MANIFEST} does not list"
+        yield "image_unlisted", what
+        return
     if listed.entity_id != row["image_entity_id"]:
         what = (
             f"is of the image {row['image_entity_id']}; {MANIFEST} lists {listed.path} as "

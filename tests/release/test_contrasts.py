@@ -334,6 +334,10 @@ def test_verify_reports_faults_of_contrastive_rows(released: BuiltRelease, tmp_p
             "difference_unknown",
         ),
         (lambda rows: _first_contrast(rows)["contrast"].update(method="drawn"), "contrast_wrong"),
+        (
+            lambda rows: _first_contrast(rows)["contrast"].update(anchor_entity_id="0" * 32),
+            "lineage_incomplete",
+        ),
         (lambda rows: rows[0]["captions"].pop(), "captions_differ"),
         (lambda rows: rows[0]["coarse_captions"].pop(), "captions_differ"),
         (lambda rows: _first_contrast(rows).update(licence=" "), "licence_missing"),

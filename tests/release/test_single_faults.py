@@ -8,6 +8,7 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Collection, Sequence
+from functools import cache
 from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -120,24 +121,34 @@ class Release(NamedTuple):
         ).problems
 
 
+OF_EVERY_WORLD = pytest.mark.parametrize(
+    "name",
+    ["plain", *(pytest.param(one, marks=pytest.mark.soak) for one in WORLDS if one != "plain")],
+)
+ReleaseOf = Callable[[str], Release]
+
+
 @pytest.fixture(scope="module")
-def valid_releases(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Release]:
-    """Signed releases of all worlds."""
-    found = {}
-    for name, (dataset, composed) in WORLDS.items():
+def release_of(tmp_path_factory: pytest.TempPathFactory) -> ReleaseOf:
+    """Signed releases of the worlds by name, each built once."""
+
+    @cache
+    def built(name: str) -> Release:
+        dataset, composed = WORLDS[name]
         home = tmp_path_factory.mktemp(name)
         world = store_world(home / "world", composed().contents())
         stored = world.store, world.blobs
-        built = build_release(*stored, dataset, "1.0.0", home / "out", signer=SIGNER)
+        release = build_release(*stored, dataset, "1.0.0", home / "out", signer=SIGNER)
         world.store.close()
-        found[name] = Release(built.folder, built.manifest.id, dataset)
-    return found
+        return Release(release.folder, release.manifest.id, dataset)
+
+    return built
 
 
 @pytest.fixture
-def plain(valid_releases: dict[str, Release], tmp_path: Path) -> Release:
+def plain(release_of: ReleaseOf, tmp_path: Path) -> Release:
     """A copy of the plain release that a test may damage."""
-    sound = valid_releases["plain"]
+    sound = release_of("plain")
     return sound._replace(folder=Path(shutil.copytree(sound.folder, tmp_path / "plain")))
 
 
@@ -154,13 +165,14 @@ def assert_clear(problems: list[Problem]) -> None:
             assert one.file in one.message, one.message
 
 
-def test_a_valid_copy_has_no_problems(valid_releases: dict[str, Release], tmp_path: Path) -> None:
-    for name, sound in valid_releases.items():
-        copy = sound._replace(folder=Path(shutil.copytree(sound.folder, tmp_path / name)))
-        assert details(copy.problems()) == "nothing"
-        assert details(verify_release(copy.folder, decode=True).problems) == "nothing"
-        copy.reseal()
-        assert read_manifest(copy.folder).id == copy.id
+@OF_EVERY_WORLD
+def test_a_valid_copy_has_no_problems(release_of: ReleaseOf, name: str, tmp_path: Path) -> None:
+    sound = release_of(name)
+    copy = sound._replace(folder=Path(shutil.copytree(sound.folder, tmp_path / name)))
+    assert details(copy.problems()) == "nothing"
+    assert details(verify_release(copy.folder, decode=True).problems) == "nothing"
+    copy.reseal()
+    assert read_manifest(copy.folder).id == copy.id
 
 
 # Faults of files, tried on every kind of file in a release.
@@ -242,14 +254,11 @@ def kinds_of(paths: list[str]) -> list[str]:
     ]
 
 
+@OF_EVERY_WORLD
 def test_faults_of_every_file_are_reported(
-    valid_releases: dict[str, Release], tmp_path: Path
+    release_of: ReleaseOf, name: str, tmp_path: Path
 ) -> None:
-    for sound in valid_releases.values():
-        check_faults_of_files(sound, tmp_path)
-
-
-def check_faults_of_files(sound: Release, home: Path) -> None:
+    sound = release_of(name)
     files = kinds_of(sound.paths())
     assert {MANIFEST, SIGNATURE, sound.json, sound.shard, "README.md"} < set(files)
     is_plain = sound.dataset == DATASET
@@ -264,7 +273,7 @@ def check_faults_of_files(sound: Release, home: Path) -> None:
 
     def check(case: tuple[FileFault, str]) -> None:
         fault, path = case
-        copy = sound._replace(folder=home / "copy")
+        copy = sound._replace(folder=tmp_path / "copy")
         shutil.copytree(sound.folder, copy.folder, copy_function=os.link)
         (copy.folder / path).unlink()  # a copy instead of a hard link to the valid release
         shutil.copy(sound.folder / path, copy.folder / path)
@@ -423,13 +432,14 @@ def tried_on(sound: Release, faults: Sequence[T]) -> Sequence[T]:
     return faults if sound.dataset == DATASET else faults[others.index(sound.dataset) :: 5]
 
 
-def test_faults_of_rows_are_reported(valid_releases: dict[str, Release], tmp_path: Path) -> None:
-    for sound in valid_releases.values():
+@OF_EVERY_WORLD
+def test_faults_of_rows_are_reported(release_of: ReleaseOf, name: str, tmp_path: Path) -> None:
+    sound = release_of(name)
 
-        def check(folder: Path, fault: RowFault, sound: Release = sound) -> None:
-            check_fault_of_rows(sound._replace(folder=folder), fault)
+    def check(folder: Path, fault: RowFault) -> None:
+        check_fault_of_rows(sound._replace(folder=folder), fault)
 
-        check_on_copies(sound.folder, tmp_path, tried_on(sound, ROW_FAULTS), check)
+    check_on_copies(sound.folder, tmp_path, tried_on(sound, ROW_FAULTS), check)
 
 
 def check_fault_of_rows(copy: Release, fault: RowFault) -> None:
@@ -508,10 +518,8 @@ MANIFEST_FAULTS = [
 ]  # fmt: skip
 
 
-def test_faults_of_the_manifest_are_reported(
-    valid_releases: dict[str, Release], tmp_path: Path
-) -> None:
-    plain = valid_releases["plain"]
+def test_faults_of_the_manifest_are_reported(release_of: ReleaseOf, tmp_path: Path) -> None:
+    plain = release_of("plain")
 
     def check(folder: Path, fault: ManifestFault) -> None:
         check_fault_of_manifest(plain._replace(folder=folder), fault)

@@ -18,6 +18,7 @@ from loupe.schemas.errors import UsageError
 from tests.release.cases import check_on_copies
 from tests.release.forging import reseal
 from tests.release.worlds import DATASET, picture
+from tests.sources.pictures import jpeg_of_scans
 
 JSON = f"{DATASET}.json"
 PARQUET = "data/test-00000-of-00001.parquet"
@@ -216,6 +217,15 @@ def test_an_undecodable_image_is_reported(copy: Path) -> None:
     assert problem.fault == "image_wrong"
     assert "row 1 has an image that does not decode" in problem.message
     assert verify_release(copy).problems == []
+
+
+def test_a_jpeg_of_too_many_scans_is_not_decoded(copy: Path) -> None:
+    costly = jpeg_of_scans((12, 24), 200)
+    (copy / "images/1.jpg").write_bytes(costly)
+    embed(copy, 0, costly)
+    reseal_listed(copy)
+    (problem,) = verify_release(copy, decode=True).problems
+    assert "row 1 has an image that is a JPEG of more than 100 scans" in problem.message
 
 
 def test_a_manifest_cannot_list_files_outside_the_folder(copy: Path) -> None:
