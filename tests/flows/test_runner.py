@@ -156,6 +156,22 @@ def test_a_chunk_deferred_as_a_whole_stops_the_stage(context: RunContext) -> Non
 
 
 @pytest.mark.timeout(60)
+def test_an_independent_input_that_is_deferred_is_tried_once_and_stops_nothing(
+    context: RunContext,
+) -> None:
+    tried: list[int] = []
+
+    def work(captions: Sequence[StoredEntity]) -> list[StageResult]:
+        (one,) = captions
+        assert one.seq not in tried, "it is left for another run"
+        tried.append(one.seq)
+        return [Deferred(one.seq, "unreachable") if len(tried) == 1 else _upper_case_one(one)]
+
+    stage = replace(STAGE, chunk_size=1, workers=1, independent=True)
+    report = run_stage(context, stage, CAPTIONS, work)
+    assert (len(tried), report.finished, dict(report.deferred)) == (5, 4, {"unreachable": 1})
+
+
 def test_a_disk_that_becomes_full_ends_the_stage_although_claims_cannot_be_returned(
     context: RunContext,
 ) -> None:
