@@ -2,6 +2,7 @@
 
 import shutil
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -155,6 +156,22 @@ def test_a_chunk_deferred_as_a_whole_stops_the_stage(context: RunContext) -> Non
 
 
 @pytest.mark.timeout(60)
+def test_an_independent_input_that_is_deferred_is_tried_once_and_stops_nothing(
+    context: RunContext,
+) -> None:
+    tried: list[int] = []
+
+    def work(captions: Sequence[StoredEntity]) -> list[StageResult]:
+        (one,) = captions
+        assert one.seq not in tried, "it is left for another run"
+        tried.append(one.seq)
+        return [Deferred(one.seq, "unreachable") if len(tried) == 1 else _upper_case_one(one)]
+
+    stage = replace(STAGE, chunk_size=1, workers=1, independent=True)
+    report = run_stage(context, stage, CAPTIONS, work)
+    assert (len(tried), report.finished, dict(report.deferred)) == (5, 4, {"unreachable": 1})
+
+
 def test_a_disk_that_becomes_full_ends_the_stage_although_claims_cannot_be_returned(
     context: RunContext,
 ) -> None:
@@ -211,6 +228,21 @@ def test_a_stage_waits_for_its_other_chunks_before_it_raises(context: RunContext
     with pytest.raises(ZeroDivisionError):
         run_stream(context, stage, number_stream(10, 11), work)
     assert row_count(context.store, Entity) == 5 + 1
+
+
+def test_one_chunk_is_prepared_while_all_threads_are_busy_and_the_rest_is_left_to_others(
+    context: RunContext,
+) -> None:
+    claimed: list[int] = []
+
+    def work(captions: Sequence[StoredEntity]) -> list[StageResult]:
+        time.sleep(0.2)  # long enough to claim all of them
+        claimed.append(row_count(context.store, Claim))
+        return upper_case(captions)
+
+    run_stage(context, replace(STAGE, chunk_size=1, workers=1), CAPTIONS, work)
+    assert max(claimed) == 2
+    assert len(claimed) == 5
 
 
 def test_too_few_results_are_an_error(context: RunContext) -> None:
