@@ -65,7 +65,7 @@ class DatasetModel:
             spec.prices,
             context.budget,
             context.progress.waits,
-            context.progress.say,
+            context.progress.say_once,
         )
 
     @property
