@@ -55,7 +55,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from loupe.db.sqlite_writer import writer_of
-from loupe.db.tables import SCHEMA, Claim, Process, insert_into
+from loupe.db.tables import SCHEMA, Base, Claim, Process, insert_into
 from loupe.schemas.errors import ConfigurationError, ServiceError, UsageError
 from loupe.schemas.processes import is_process_dead, own_place, sqlite_temporary_folder
 
@@ -814,16 +814,29 @@ def migrate(engine: Engine) -> None:
         ) from error
 
 
+_UNSTATED = ""
+
+
 def _schema_of(engine: Engine) -> str | None:
-    """Return the stored version of the tables, without waiting for writers; None without tables."""
+    """Return the stored version of the tables, without waiting for writers.
+
+    It is None without tables, and `_UNSTATED` if there are tables that state none.
+    """
     with engine.connect() as connection:
-        if not inspect(connection).has_table("alembic_version"):
-            return None
-        return connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
+        tables = set(inspect(connection).get_table_names())
+        if "alembic_version" in tables:
+            stated = connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
+            return _UNSTATED if stated is None else str(stated)
+        return None if tables.isdisjoint(Base.metadata.tables) else _UNSTATED
 
 
 def _other_schema(found: str) -> str:
     """Say which Loupe wrote tables of another version, and what to do."""
+    if found == _UNSTATED:
+        return (
+            "has tables but does not say of which version: it is damaged, half restored, or not "
+            "one of Loupe; restore a copy of it, or name another (LOUPE_DATABASE_URL)"
+        )
     theirs, ours = (one.partition("_")[0] for one in (found, SCHEMA))
     if not theirs.isdigit():
         return f"is not one of Loupe: its tables have the version {found!r}; name another"

@@ -2,6 +2,7 @@
 
 import re
 from typing import Annotated, Any, ClassVar
+from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field
 
@@ -27,7 +28,27 @@ QUOTA_EXHAUSTED = "quota_exhausted"
 RawText = Annotated[str, AfterValidator(_storable)]
 """A text by a server. NULs and lone surrogates, which databases cannot store, are escaped."""
 
-ServerAddress = Annotated[str, Field(pattern=r"^https?://")]
+_MOST_PORT = 65_535
+
+
+def _plain_address(address: str) -> str:
+    """Return an address without a name, a password or an impossible port."""
+    try:
+        parts = urlsplit(address)
+        port = parts.port
+    except ValueError as error:
+        raise ValueError(f"the address must have a port up to {_MOST_PORT:,}: {error}") from error
+    if parts.username is not None or parts.password is not None:
+        raise ValueError(
+            "the address must not hold a name or a password, which would be stored and shown; "
+            "name the environment variable of a key instead (api_key_variable)"
+        )
+    if port == 0:
+        raise ValueError(f"the address must have a port from 1 to {_MOST_PORT:,}; got 0")
+    return address
+
+
+ServerAddress = Annotated[str, Field(pattern=r"^https?://"), AfterValidator(_plain_address)]
 _PRIVATE = re.compile(r"https://.+|http://(localhost|127(\.\d{1,3}){3}|\[::1\])(:\d+)?(/.*)?")
 
 

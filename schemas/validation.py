@@ -96,7 +96,7 @@ def _sentence_of(
     if "; got " in message or (first["type"] == "value_error" and isinstance(first["input"], dict)):
         return f"{place}: {message}"
     found = shortened(repr(first["input"]), _SHOWN_CHARACTERS)
-    return f"{place}: {message}, got {found}{_nearest(first)}"
+    return f"{place}: {message}, got {_LOGIN.sub('://***@', found)}{_nearest(first)}"
 
 
 def _is_misspelt(fault: ErrorDetails, form: type[BaseModel] | None) -> bool:
@@ -164,9 +164,11 @@ def packaged_toml(package: str, file: str) -> dict[str, Any]:
     return tomllib.loads(files(package).joinpath(file).read_text("utf-8"))
 
 
+_LOGIN = re.compile(r"://[^/@\s]*@")
 _RUNS_CODE = re.compile(
     r"trust_remote_code|code_revision|auto_map|_target_|custom_(code|pipeline|pipelines|generate)"
     r"|logits_processors|inductor_passes|(kv|ec)_transfer_config|\w*_(cls|plugin|plugins|module_path)"
+    r"|model_class_overrides|distributed_executor_backend"
 )
 
 

@@ -66,7 +66,7 @@ class DatasetModel:
             spec.prices,
             context.budget,
             context.progress.waits,
-            context.progress.say,
+            context.progress.say_once,
         )
 
     @property

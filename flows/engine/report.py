@@ -208,8 +208,18 @@ class Progress:
             report.seconds = time.monotonic() - started
             self.end(report)
 
+    @cached_property
+    def _said(self) -> set[str]:
+        return set()
+
     def say(self, sentence: str) -> None:
         """Show a message between stages."""
+
+    def say_once(self, sentence: str) -> None:
+        """Show a message, unless it was shown in this run already."""
+        if sentence not in self._said:
+            self._said.add(sentence)
+            self.say(sentence)
 
 
 @dataclass

@@ -24,7 +24,11 @@ from loupe.sources.rendered import CollectionEntry, read_rendered_collection
 _WITH_FACTS = ("coco-instances", "total-text", "licensed-images", RENDERED_IMAGES)
 """The formats whose known facts the built-in captioner can repeat."""
 _WIDEST_SPREAD = 0.3
-"""The cosines of a caption with its k nearest images differ by less, with every model measured."""
+"""By how much the cosines of a caption with its k nearest images may differ: an assumption.
+
+It is ten times the few hundredths by which they usually differ (docs/recos.md), but was not
+measured for all models: one whose cosines differ by more would be refused wrongly.
+"""
 _CALIBRATE = "leave temperature out of [captioning.discriminability], so that it is calibrated"
 
 
@@ -86,7 +90,7 @@ def _count_images(source: SourceSpec, most: int) -> int:
 def _check_criterion(captioning: CaptioningSettings) -> Iterator[Finding]:
     """Check whether a stated temperature lets a caption pass if similarities differ as they do."""
     spread = np.linspace(0, _WIDEST_SPREAD, captioning.discriminability.k)[np.newaxis]
-    origin = f"if their cosines differ by {_WIDEST_SPREAD}, which is much for similar images"
+    origin = f"if their cosines differ by {_WIDEST_SPREAD}, which is assumed to be the most"
     if detail := _impossible(captioning.discriminability, spread, origin):
         yield lacking("captioning.discriminability", detail, _CALIBRATE)
 

@@ -63,6 +63,18 @@ def test_a_database_of_another_version_is_refused(
         Store.open(store.engine.url.render_as_string())
 
 
+@pytest.mark.parametrize("lost", ["DELETE FROM alembic_version", "DROP TABLE alembic_version"])
+def test_a_database_that_does_not_state_its_version_is_refused(
+    sqlite_store: Store, lost: str
+) -> None:
+    store = sqlite_store
+    with store.write() as connection:
+        connection.execute(text(lost))
+    store.close()
+    with pytest.raises(ConfigurationError, match="does not say of which version: it is damaged"):
+        Store.open(store.engine.url.render_as_string())
+
+
 def test_the_file_is_whole_when_the_store_is_closed_while_others_read_it(
     sqlite_store: Store, tmp_path: Path
 ) -> None:

@@ -8,7 +8,13 @@ from rich.console import Console
 
 from loupe.db.entities import WorkResult
 from loupe.flows.engine.context import BuildReport
-from loupe.flows.engine.report import Deferred, LineProgress, StageReport, console_progress
+from loupe.flows.engine.report import (
+    Deferred,
+    LineProgress,
+    Progress,
+    StageReport,
+    console_progress,
+)
 from loupe.schemas.records import Rejection
 
 
@@ -97,3 +103,17 @@ def test_lines_become_rarer_while_nothing_changes() -> None:
         progress.look()
     assert lines == ["rewrite: 0"] * 6  # after 10, 30, 70, 130, 190 and 250 seconds
     progress.end(report_of())
+
+
+def test_a_sentence_is_said_once_a_run() -> None:
+    class Said(Progress):
+        def __init__(self) -> None:
+            self.sentences: list[str] = []
+
+        def say(self, sentence: str) -> None:
+            self.sentences.append(sentence)
+
+    progress = Said()
+    for sentence in ("one", "other", "one"):
+        progress.say_once(sentence)
+    assert progress.sentences == ["one", "other"]

@@ -186,6 +186,8 @@ def test_arguments_of_vllm_run_no_code(subtests: pytest.Subtests) -> None:
         {"hf_overrides": {"text_config": {"auto_map": {"AutoModel": "evil.Evil"}}}},
         {"speculative_config": {"trust_remote_code": True}},
         {"worker_cls": "evil.Worker"},
+        {"model_class_overrides": {"LlamaForCausalLM": "evil:Model"}},
+        {"distributed-executor-backend": "evil.Executor"},
         {"worker_extension_cls": "evil.Worker"},
         {"logits_processors": ["evil:Processor"]},
         {"kv_transfer_config": {"kv_connector_module_path": "evil"}},

@@ -21,6 +21,7 @@ from loupe.models.registry import OnDemandChatModel
 from loupe.schemas.chat import ChatAnswer, ChatFailure, ChatImage, ChatOutcome, ChatRequest
 from loupe.schemas.errors import ConfigurationError
 from loupe.schemas.profile import OpenAIChat, Sampling
+from loupe.schemas.validation import validated
 from loupe.services.process import free_port
 from tests.servers.counting_server import CountingServer, Fault
 from tests.servers.vllm_server import VllmServer
@@ -143,6 +144,24 @@ def test_a_redirect_takes_no_key_to_another_host(
 def test_the_body_setting_cannot_replace_messages() -> None:
     with pytest.raises(ValidationError, match="body must hold further parameters; got messages"):
         model_of("http://127.0.0.1:1/v1", body={"messages": []})
+
+
+@pytest.mark.parametrize(
+    ("address", "sentence"),
+    [
+        ("http://user:password@server/v1", "must not hold a name or a password"),
+        ("http://sk-1@server/v1", "must not hold a name or a password"),
+        ("http://server:65536/v1", "must have a port up to 65,535"),
+        ("http://server:0/v1", "must have a port from 1 to 65,535"),
+        ("http://server:port/v1", "must have a port up to 65,535"),
+        ("ftp://server/v1", "base_url"),
+    ],
+)
+def test_an_address_holds_no_secret_and_a_port_that_exists(address: str, sentence: str) -> None:
+    values = {"provider": "openai", "name": "m", "revision": "1", "base_url": address}
+    with pytest.raises(ConfigurationError, match=sentence) as refused:
+        validated(OpenAIChat, values, "profile")
+    assert "user:password" not in str(refused.value)
 
 
 def test_headers_that_cannot_be_sent_are_refused(subtests: pytest.Subtests) -> None:

@@ -56,7 +56,8 @@ def kinds_of_records() -> set[str]:
     while waiting:
         for one in waiting.pop().__subclasses__():
             waiting.append(one)
-            if one.__module__.startswith(("loupe.schemas.", "loupe.annotate.")):
+            is_ours = one.__module__.startswith(("loupe.schemas.", "loupe.annotate."))
+            if is_ours and hasattr(one, "kind"):
                 kinds.add(one.kind)
     return kinds
 
