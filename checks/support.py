@@ -45,6 +45,7 @@ class Part(NamedTuple):
 _TELLING = 2  # content words from which a clause has to be supported by itself
 _DASH = re.compile(r"\s[-–—]")
 _LONGEST_OPENER = 3  # words («Sure thing, a man …»)
+_TELLS_OF_ONE = 3  # content words from which a single shared one does not support a sentence
 _FEWEST_TO_SHARE = 4  # content words from which one that is shared does not support a sentence
 _LEAST_SHARE = 1 / 3
 _FEWEST_IN_LIST = 5  # clauses
@@ -55,10 +56,10 @@ _FEWEST_REPEATED = 5  # content words
 def unsupported_parts(source: str, text: str, language: str = ENGLISH) -> list[Part]:
     """Return the sentences and clauses of `text` that share no content word with `source`.
 
-    A longer sentence must share a third of them. A clause with a single content word is looked at
-    with its sentence, unless it opens the sentence («Sure, a man …») or follows another clause
-    without support («…, highly detailed, photorealistic»). What only says that something is seen,
-    or in a picture, frames what is said and needs no support.
+    A sentence of three or more must share two of them, a longer one a third. A clause with a single
+    content word is looked at with its sentence, unless it opens the sentence («Sure, a man …») or
+    follows another clause without support («…, highly detailed, photorealistic»). What only says
+    that something is seen, or in a picture, frames what is said and needs no support.
 
     Args:
         source: the text that is right.
@@ -79,7 +80,10 @@ def unsupported_parts(source: str, text: str, language: str = ENGLISH) -> list[P
 
 
 def _is_weak(words: int, shared: int) -> bool:
-    return words >= _FEWEST_TO_SHARE and shared < _LEAST_SHARE * words
+    """Whether a sentence names a thing of the source, and says of it what the source does not."""
+    if words >= _FEWEST_TO_SHARE and shared < _LEAST_SHARE * words:
+        return True
+    return words >= _TELLS_OF_ONE and shared == 1
 
 
 def _unsupported_clauses(
