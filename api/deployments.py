@@ -20,6 +20,7 @@ from loupe.flows.engine.stopping import Budget
 from loupe.models.profiles.settings import Settings, load_settings, make_home
 from loupe.schemas.errors import UsageError
 from loupe.schemas.processes import write_atomically
+from loupe.services.credentials import private_folder
 from loupe.services.prefect_server import DEPLOYMENTS, WORK_POOL, deployments_in
 
 _LISTED = "pipelines.json"
@@ -57,6 +58,7 @@ def register_pipelines(settings: Settings, named: list[str]) -> list[str]:
                 "work_pool": {"name": WORK_POOL},
             }
         )
+    private_folder(settings.home, "prefect")
     write_atomically(deployments_in(settings.home), yaml.safe_dump(shipped).encode())
     return names
 
