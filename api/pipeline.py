@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
@@ -503,7 +504,8 @@ class Pipeline:
         context = open_context(
             settings or load_settings(), budget=Budget(max_cost, max_tokens), progress=progress
         )
-        return self.run_in(context, profile, wait=wait)
+        with closing(context.store):
+            return self.run_in(context, profile, wait=wait)
 
     def run_in(
         self, context: RunContext, profile: str | None = None, *, wait: bool = False
