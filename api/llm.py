@@ -85,7 +85,8 @@ class ModelStep(Part):
     @property
     def loaded(self) -> Prompt:
         """The prompt; see `loupe.prompts.loader.load_prompt`."""
-        prompt = load_prompt(str(self.folder / self.prompt) if self.folder else self.prompt)
+        place = str(self.folder / self.prompt) if self.folder else self.prompt
+        prompt = load_prompt(place, needs_header=False)
         fields = self.takes.model_fields if issubclass(self.takes, Record) else ()
         known = {*_VARIABLES, *fields}
         if unknown := sorted(set(prompt.variables) - known):
