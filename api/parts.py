@@ -72,6 +72,7 @@ class OwnRun(PipelineRun[OwnBuild]):
         current: the settings with which the results that count were made.
         models: the chat models in use.
         is_fresh: whether nothing changed since activity was last computed.
+        kept: copies of an earlier state of a source that are as before; `kept_images` are images.
         settings_of: the settings that count of each part, by its name.
         groups: the members of each group that a gathering step took, by the kind that it makes.
     """
@@ -80,6 +81,8 @@ class OwnRun(PipelineRun[OwnBuild]):
     current: set[str] = field(init=False, default_factory=set)
     models: dict[str, Any] = field(init=False, default_factory=dict)
     is_fresh: bool = field(init=False, default=False)
+    kept: set[str] = field(init=False, default_factory=set)
+    kept_images: set[str] = field(init=False, default_factory=set)
     settings_of: dict[str, set[str]] = field(init=False, default_factory=dict)
     groups: dict[str, set[frozenset[str]]] = field(init=False, default_factory=dict)
 
@@ -140,6 +143,11 @@ class OwnRun(PipelineRun[OwnBuild]):
         if any(report.finished for report in reports):
             self.is_fresh = False
 
+    def keep(self, copies: Sequence[str]) -> None:
+        """Let an image that was copied earlier count, with its texts: the image first, if any."""
+        self.kept.update(copies)
+        self.kept_images.update(copies[:1])
+
     def kinds(self) -> list[str]:
         """Return the kinds that the pipeline makes, images and captions first."""
         own = [kind for part in self.parts for kind in part.makes]
@@ -181,6 +189,9 @@ class OwnRun(PipelineRun[OwnBuild]):
         changed: dict[bool, list[str]] = {True: [], False: []}
         for one in page:
             is_current = all(id_ in self.current for id_ in settings.get(one.id, ()))
+            is_current = is_current or one.id in self.kept
+            if not self.kept_images.isdisjoint(above[one.id]) and is_original(one):
+                is_current = one.id in self.kept
             if one.kind in self.groups:
                 is_current = is_current and frozenset(above[one.id]) in self.groups[one.kind]
             is_active = is_current and all(

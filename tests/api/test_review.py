@@ -78,6 +78,22 @@ def test_a_choice_changes_a_field_and_the_release_has_it(
     colours = {name: [one["colour"] for one in labels] for name, labels in rows.items()}
     assert colours == {"P0": ["green"], "P1": [], "P2": ["red"]}
 
+    draw_photograph(tmp_path / "photos" / "P3.jpg", 3)
+    added = [lines[0], "P3,Thing 3.", *lines[1:3], "P2,Another thing 2."]
+    (tmp_path / "shop.csv").write_text("\n".join(added), encoding="utf-8")
+    pipeline.version = "0.2.0"
+    assert again() == 1, "people are asked about the new line alone"
+    assert [one.payload for one in answer_all(run, office, people, opinion)] == [
+        '{"colour":"red","note":"of P3"}'
+    ]
+    assert again() == 0
+    folder = run.settings.home / "releases" / "shop-0.2.0"
+    assert verify_release(folder).problems == []
+    rows = {row["identity"]: row for row in loupe.open_release(folder).rows()}
+    colours = {name: [one["colour"] for one in row["label"]] for name, row in rows.items()}
+    assert colours == {"P0": ["green"], "P1": [], "P2": ["red"], "P3": ["red"]}
+    assert rows["P2"]["captions"] == ["Another thing 2."]
+
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_page_uses_only_what_it_is_given(name: str) -> None:
