@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from loupe.api.parts import OwnRun, Part, is_original
 from loupe.db.entities import (
@@ -22,6 +22,7 @@ from loupe.flows.engine.report import StageReport
 from loupe.flows.engine.runner import Stage, run_stream, store_settings
 from loupe.schemas.base import digest_of
 from loupe.schemas.build import SourceSpec
+from loupe.schemas.plugins import plugins
 from loupe.schemas.provenance import Role
 from loupe.schemas.records import Caption, Image
 from loupe.sources.records import Row
@@ -50,7 +51,9 @@ class Select(Part):
     def _copied(self, run: OwnRun, spec: SourceSpec, source: NewEntity) -> StageReport:
         build = run.build
         share = build.test_share
-        values = {"source": source.id, "test_share": share, "seed": build.seed}
+        values: dict[str, Any] = {"source": source.id, "test_share": share, "seed": build.seed}
+        if (plugin := plugins("formats").get(spec.format)) is not None:
+            values["package"] = f"{plugin.package} {plugin.package_version}"
         settings = store_settings(run.context, run.dataset, NAME, VERSION, values)
         run.current.add(settings.id)
         copies = _Copies(run, settings, share, _earlier_copies(run, spec, settings))
