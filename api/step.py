@@ -156,7 +156,7 @@ class Step(Part):
         if self.settings.by:
             values["by"] = self.settings.by
         if models := self.specs(profile):
-            values["models"] = [
+            values["uses"] = [
                 {"model": str(one.ref), "parameters": one.parameters} for one in models
             ]
         return {**values, "code": code_digest(self.function)}
