@@ -341,3 +341,17 @@ def test_faults_of_the_world_cost_no_record(run: Run) -> None:
     store = run(flaky)
     assert len(fields(store, Size)) == 6
     assert list(quarantined(store, "shop")) == []
+
+
+def test_a_step_that_is_moved_behind_a_writer_works_on_what_that_wrote(run: Run) -> None:
+    @loupe.step(version="1")
+    def words(caption: Caption) -> Size:
+        return Size(pixels=len(caption.text.split()), name=caption.author or "")
+
+    @loupe.step(version="1")
+    def write(image: Image) -> Caption:
+        return Caption(f"Two words about {image.identity}.")
+
+    assert {one.name for one in fields(run(words, write), Size)} == {""}
+    store = run(write, words, version="0.2.0")
+    assert {one.name for one in fields(store, Size)} == {"shop.write@1"}
