@@ -20,6 +20,7 @@ from loupe.flows.engine.stopping import Budget
 from loupe.models.profiles.settings import Settings, load_settings, make_home
 from loupe.schemas.errors import UsageError
 from loupe.schemas.processes import write_atomically
+from loupe.services.credentials import private_folder
 from loupe.services.prefect_server import DEPLOYMENTS, WORK_POOL, deployments_in
 
 _LISTED = "pipelines.json"
@@ -42,7 +43,6 @@ def register_pipelines(settings: Settings, named: list[str]) -> list[str]:
         target = f"{path.resolve()}{separator}{name}" if is_file else one
         listed[_identifier(pipeline.name)] = {"name": pipeline.name, "target": target}
         names.append(f"{pipeline.name}/default")
-    write_atomically(settings.home / _LISTED, json.dumps(listed, indent=1).encode())
     shipped = yaml.safe_load(DEPLOYMENTS.read_text(encoding="utf-8"))
     taken = {str(one["entrypoint"]).rpartition(":")[2] for one in shipped["deployments"]}
     for identifier, values in listed.items():
@@ -57,6 +57,8 @@ def register_pipelines(settings: Settings, named: list[str]) -> list[str]:
                 "work_pool": {"name": WORK_POOL},
             }
         )
+    write_atomically(settings.home / _LISTED, json.dumps(listed, indent=1).encode())
+    private_folder(settings.home, "prefect")
     write_atomically(deployments_in(settings.home), yaml.safe_dump(shipped).encode())
     return names
 

@@ -69,7 +69,8 @@ class ModelStep(Part):
         self.name = name
         self.version = version
         self.prompt = str(prompt)
-        self.takes = takes
+        self.form_taken = takes
+        self.takes = kind_of(takes)
         self.gives = gives
         self.per_item = per_item
         self.styles = tuple(styles) or (_NO_STYLE,)
@@ -85,13 +86,14 @@ class ModelStep(Part):
     @property
     def loaded(self) -> Prompt:
         """The prompt; see `loupe.prompts.loader.load_prompt`."""
-        prompt = load_prompt(str(self.folder / self.prompt) if self.folder else self.prompt)
-        fields = self.takes.model_fields if issubclass(self.takes, Record) else ()
+        place = str(self.folder / self.prompt) if self.folder else self.prompt
+        prompt = load_prompt(place, needs_header=False)
+        fields = self.form_taken.model_fields if issubclass(self.form_taken, Record) else ()
         known = {*_VARIABLES, *fields}
         if unknown := sorted(set(prompt.variables) - known):
             raise UsageError(
                 f"{self.prompt} uses {{{{ {unknown[0]} }}}}, which a step on "
-                f"{self.takes.__name__} does not have; {nearest_hint(unknown[0], known)}"
+                f"{self.form_taken.__name__} does not have; {nearest_hint(unknown[0], known)}"
             )
         return prompt
 
@@ -108,7 +110,7 @@ class ModelStep(Part):
         return model_settings(
             self.spec(profile),
             self.loaded,
-            takes=kind_of(self.takes),
+            takes=self.takes,
             gives=kind_of(self.gives),
             schema=self._schema(),
             per_item=self.per_item,
@@ -117,7 +119,7 @@ class ModelStep(Part):
 
     def described(self) -> str:
         """Return its name, and what it takes and gives."""
-        takes, gives = self.takes.__name__, self.gives.__name__
+        takes, gives = self.form_taken.__name__, self.gives.__name__
         return f"{self.name}: {takes} -> {gives} by a chat model with {self.prompt}"
 
     def _schema(self) -> dict[str, Any]:
@@ -156,7 +158,7 @@ class ModelStep(Part):
             version=self.version,
             label=self.name,
             configuration=run.plan_of(self),
-            inputs=pending(run, kind_of(self.takes)),
+            inputs=pending(run, self.takes),
             request=requests,
             parse=lambda _, answer: self.parsed(answer),
             outputs=lambda chunk: [self._result(one, model, links) for one in chunk],
@@ -170,7 +172,7 @@ class ModelStep(Part):
         found |= {"style": subject.style, "count": str(self.per_item)}
         values = {name: found[name] for name in prompt.variables}
         images = []
-        if self.takes is Image and subject.image is not None:
+        if self.form_taken is Image and subject.image is not None:
             images = [model.picture(subject.image)]
         return prompt.request(
             self.name, values, subject=found["text"], images=images, answer_schema=self._schema()

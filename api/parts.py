@@ -72,6 +72,7 @@ class OwnRun(PipelineRun[OwnBuild]):
         current: the settings with which the results that count were made.
         models: the chat models in use.
         is_fresh: whether nothing changed since activity was last computed.
+        kept: copies of an earlier state of a source that are as before; `kept_images` are images.
         settings_of: the settings that count of each part, by its name.
         groups: the members of each group that a gathering step took, by the kind that it makes.
     """
@@ -80,6 +81,8 @@ class OwnRun(PipelineRun[OwnBuild]):
     current: set[str] = field(init=False, default_factory=set)
     models: dict[str, Any] = field(init=False, default_factory=dict)
     is_fresh: bool = field(init=False, default=False)
+    kept: set[str] = field(init=False, default_factory=set)
+    kept_images: set[str] = field(init=False, default_factory=set)
     settings_of: dict[str, set[str]] = field(init=False, default_factory=dict)
     groups: dict[str, set[frozenset[str]]] = field(init=False, default_factory=dict)
 
@@ -89,9 +92,7 @@ class OwnRun(PipelineRun[OwnBuild]):
         Settings with the same version and parameters count, whatever code they name: the code is
         part of provenance, and the version says whether results differ.
         """
-        values = part.values(self.profile)
-        if part.package:
-            values["package"] = part.package
+        values = self.values_of(part)
         stored = store_settings(self.context, self.dataset, part.name, part.version, values)
         others = [one for one in self._same_settings(part, values) if one.id != stored.id]
         self._count(part, [stored.id, *(one.id for one in others)])
@@ -106,9 +107,19 @@ class OwnRun(PipelineRun[OwnBuild]):
             )
         return stored
 
+    def values_of(self, part: "Part") -> dict[str, Any]:
+        """Return the settings of a part in this pipeline: its own, and which parts feed it."""
+        values = part.values(self.profile)
+        before = self.parts[: list(self.parts).index(part)]
+        if after := [one.name for one in before if part.takes in one.makes]:
+            values["after"] = after
+        if part.package:
+            values["package"] = part.package
+        return values
+
     def count_current(self, part: "Part") -> None:
         """Let what was made under the present version of a part count."""
-        values = part.values(self.profile)
+        values = self.values_of(part)
         self._count(part, [one.id for one in self._same_settings(part, values)])
 
     def _count(self, part: "Part", settings: Iterable[str]) -> None:
@@ -128,17 +139,24 @@ class OwnRun(PipelineRun[OwnBuild]):
 
     def plan_of(self, part: "Part") -> dict[str, Any]:
         """Return the configuration of a part's plan: everything that determines its results."""
-        return {"dataset": self.dataset, **without_code(part.values(self.profile))}
+        return {"dataset": self.dataset, **without_code(self.values_of(part))}
 
     def agent_of(self, part: "Part") -> AgentRef:
         """Return the agent of a part's decisions; its revision is that of its results."""
-        return step_agent(self.dataset, part, self.profile)
+        values = canonical_json(without_code(self.values_of(part)))
+        revision = digest_of(part.version, values)[:_SHOWN_DIGITS]
+        return AgentRef("software", f"{_AGENT}{self.dataset}/{part.name}", revision)
 
     def done(self, *reports: StageReport) -> None:
         """Add reports of stages, and note whether they changed anything."""
         self.add(*reports)
         if any(report.finished for report in reports):
             self.is_fresh = False
+
+    def keep(self, copies: Sequence[str]) -> None:
+        """Let an image that was copied earlier count, with its texts: the image first, if any."""
+        self.kept.update(copies)
+        self.kept_images.update(copies[:1])
 
     def kinds(self) -> list[str]:
         """Return the kinds that the pipeline makes, images and captions first."""
@@ -181,6 +199,9 @@ class OwnRun(PipelineRun[OwnBuild]):
         changed: dict[bool, list[str]] = {True: [], False: []}
         for one in page:
             is_current = all(id_ in self.current for id_ in settings.get(one.id, ()))
+            is_current = is_current or one.id in self.kept
+            if not self.kept_images.isdisjoint(above[one.id]) and is_original(one):
+                is_current = one.id in self.kept
             if one.kind in self.groups:
                 is_current = is_current and frozenset(above[one.id]) in self.groups[one.kind]
             is_active = is_current and all(
@@ -210,13 +231,6 @@ def _counts(
 def without_code(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values of settings that determine results: all but code and package."""
     return {name: value for name, value in values.items() if name not in ("code", "package")}
-
-
-def step_agent(dataset: str, part: "Part", profile: Profile) -> AgentRef:
-    """Return the agent of the decisions of a part under a profile."""
-    values = canonical_json(without_code(part.values(profile)))
-    revision = digest_of(part.version, values)[:_SHOWN_DIGITS]
-    return AgentRef("software", f"{_AGENT}{dataset}/{part.name}", revision)
 
 
 def reopen_stale(run: OwnRun) -> None:
@@ -250,6 +264,7 @@ class Part(ABC):
     Attributes:
         name: its name in reports, rejections and provenance.
         version: raise it when results change.
+        takes: the kind that it takes; empty for others.
         makes: the kinds that it makes.
         decides: whether it refuses its inputs, which then leave the dataset.
         package: the installed package that adds it, with its version; empty for others.
@@ -257,6 +272,7 @@ class Part(ABC):
 
     name: str
     version: str = "1"
+    takes: str = ""
     makes: tuple[str, ...] = ()
     decides: bool = False
     package: str = ""

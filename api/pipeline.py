@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
@@ -450,7 +451,8 @@ class Pipeline:
         for form in made.values():
             yield column_of(form)
 
-    def _queues(self) -> dict[str, QueueStep]:
+    def queues(self) -> dict[str, QueueStep]:
+        """Return the review queues of its gates, by name."""
         return {one.name: one.queue() for one in self.parts if isinstance(one, Gate)}
 
     def _models(self, profile: Profile) -> list[Any]:
@@ -468,7 +470,7 @@ class Pipeline:
     def check(self, profile: str | None = None) -> list[Finding]:
         """Check whether a run can succeed: files, terms, people, keys, servers and models."""
         settings = load_settings()
-        declare_queues(self.name, self._queues())
+        declare_queues(self.name, self.queues())
         chosen = load_profile(profile or settings.profile)
         return check_build(settings, self.spec(), self.build(), chosen)
 
@@ -501,13 +503,14 @@ class Pipeline:
         context = open_context(
             settings or load_settings(), budget=Budget(max_cost, max_tokens), progress=progress
         )
-        return self.run_in(context, profile, wait=wait)
+        with closing(context.store):
+            return self.run_in(context, profile, wait=wait)
 
     def run_in(
         self, context: RunContext, profile: str | None = None, *, wait: bool = False
     ) -> RunReport:
         """Run it in the context of a run, such as that of a command or of Prefect."""
-        declare_queues(self.name, self._queues(), context.settings.queues_file)
+        declare_queues(self.name, self.queues(), context.settings.queues_file)
         return RunReport(run_build(context, self.spec(), None, profile, resume_reopened, wait=wait))
 
     def walk(self, run: OwnRun) -> None:

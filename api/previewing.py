@@ -106,7 +106,7 @@ class Preview:
         }
 
     def _summary(self) -> Iterator[str]:
-        yield f"{self.name}: {len(self.items):,} of {self.records:,} records"
+        yield f"{self.name}: {min(self.read, self.records):,} of {self.records:,} records"
         for one in self.costs:
             if one.tokens_in or one.tokens_out:
                 yield (

@@ -1,23 +1,28 @@
 """The first step of a pipeline: import its sources, and copy their images into the dataset."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
+from typing import Any, NamedTuple
 
-from loupe.api.parts import OwnRun, Part
+from loupe.api.parts import OwnRun, Part, is_original
 from loupe.db.entities import (
     LIVE,
     NewEntity,
     StoredEntity,
     WorkResult,
     fetch_children,
+    find,
     find_children,
     new_entity,
+    pages,
+    parents_of,
 )
 from loupe.flows.engine.importing import import_source, open_source
 from loupe.flows.engine.report import StageReport
 from loupe.flows.engine.runner import Stage, run_stream, store_settings
 from loupe.schemas.base import digest_of
 from loupe.schemas.build import SourceSpec
+from loupe.schemas.plugins import plugins
 from loupe.schemas.provenance import Role
 from loupe.schemas.records import Caption, Image
 from loupe.sources.records import Row
@@ -46,9 +51,12 @@ class Select(Part):
     def _copied(self, run: OwnRun, spec: SourceSpec, source: NewEntity) -> StageReport:
         build = run.build
         share = build.test_share
-        values = {"source": source.id, "test_share": share, "seed": build.seed}
+        values: dict[str, Any] = {"source": source.id, "test_share": share, "seed": build.seed}
+        if (plugin := plugins("formats").get(spec.format)) is not None:
+            values["package"] = f"{plugin.package} {plugin.package_version}"
         settings = store_settings(run.context, run.dataset, NAME, VERSION, values)
         run.current.add(settings.id)
+        copies = _Copies(run, settings, share, _earlier_copies(run, spec, settings))
         stage = Stage(
             name=NAME,
             version=VERSION,
@@ -63,13 +71,112 @@ class Select(Part):
                     yield one.seq, one
 
         def work(chunk: Sequence[tuple[int, StoredEntity]]) -> list[WorkResult]:
-            captions = fetch_children(run.store, [one.id for _, one in chunk], Role.DESCRIBES)
-            return [
-                WorkResult(number, _copy(run, one, captions[one.id], settings, share))
-                for number, one in chunk
-            ]
+            copied = copies.of([one for _, one in chunk])
+            numbered = zip(chunk, copied, strict=True)
+            return [WorkResult(number, one.entities) for (number, _), one in numbered]
 
-        return run_stream(run.context, stage, images(), work)
+        report = run_stream(run.context, stage, images(), work)
+        if copies.earlier:
+            for page in pages(one for _, one in images()):
+                for copy in copies.of(page):
+                    run.keep(copy.kept)
+            run.is_fresh = False
+        return report
+
+
+def _earlier_copies(run: OwnRun, spec: SourceSpec, settings: NewEntity) -> dict[str, str]:
+    """Return the copies of an earlier state of a source, by their payloads.
+
+    An image that is in the table as before keeps its copy, with all decisions on what was made of
+    it.
+    """
+    found = {}
+    for page in pages(find(run.store, run.dataset, Image.kind)):
+        made_with = parents_of(run.store, [one.id for one in page], Role.WRITTEN_WITH)
+        copied_from = parents_of(run.store, [one.id for one in page], Role.SAMPLED_FROM)
+        for one in page:
+            is_earlier = copied_from.get(one.id) and settings.id not in made_with.get(one.id, ())
+            if is_earlier and one.state != "withdrawn" and one.record(Image).source == spec.name:
+                found[one.payload] = one.id
+    return found
+
+
+class _Copied(NamedTuple):
+    """The new entities of a copy, and the ids of an earlier one that counts, the image first."""
+
+    entities: tuple[NewEntity, ...]
+    kept: tuple[str, ...]
+
+
+class _Copies:
+    """Copies images of a source, with their captions, into the dataset."""
+
+    def __init__(
+        self, run: OwnRun, settings: NewEntity, share: float | None, earlier: Mapping[str, str]
+    ) -> None:
+        self._run = run
+        self._settings = settings
+        self._share = share
+        self.earlier = earlier
+
+    def of(self, images: Sequence[StoredEntity]) -> list[_Copied]:
+        """Return the copy of each image."""
+        store = self._run.store
+        captions = fetch_children(store, [one.id for one in images], Role.DESCRIBES)
+        records = [self._record(one) for one in images]
+        known = [self.earlier.get(record.payload()) for record in records]
+        before = fetch_children(store, [id_ for id_ in known if id_], Role.DESCRIBES)
+        return [
+            self._copied(image, record, captions[image.id], id_, before[id_] if id_ else ())
+            for image, record, id_ in zip(images, records, known, strict=True)
+        ]
+
+    def _record(self, image: StoredEntity) -> Image:
+        record = image.record(Image)
+        if self._share is None:
+            return record
+        drawn = digest_of(str(self._run.build.seed), record.source, record.identity)
+        split = "test" if int(drawn, 16) < self._share * _RANGE else "train"
+        return record.model_copy(update={"split": split})
+
+    def _copied(
+        self,
+        image: StoredEntity,
+        record: Image,
+        captions: Sequence[StoredEntity],
+        earlier: str | None,
+        before: Sequence[StoredEntity],
+    ) -> _Copied:
+        entities, kept = [], []
+        copy = earlier or ""
+        if earlier is None:
+            made = new_entity(
+                record,
+                self._run.dataset,
+                parents=[(Role.SAMPLED_FROM, image.id), (Role.WRITTEN_WITH, self._settings.id)],
+                split=record.split,
+                group=image.group,
+            )
+            copy = made.id
+            entities.append(made)
+        else:
+            kept.append(earlier)
+        known = {one.payload: one.id for one in before if is_original(one)}
+        for caption in captions:
+            if (same := known.get(caption.payload)) is not None:
+                kept.append(same)
+                continue
+            text = new_entity(
+                caption.record(Caption),
+                self._run.dataset,
+                parents=[(Role.DESCRIBES, copy), (Role.SAMPLED_FROM, caption.id)],
+                split=record.split,
+                group=copy,
+            )
+            entities.append(text)
+            if earlier is not None:
+                kept.append(text.id)
+        return _Copied(tuple(entities), tuple(kept))
 
 
 def _imported(run: OwnRun, spec: SourceSpec) -> tuple[NewEntity, StageReport]:
@@ -91,36 +198,3 @@ def _imported(run: OwnRun, spec: SourceSpec) -> tuple[NewEntity, StageReport]:
         return [opened.result(number, row) for number, row in chunk]
 
     return opened.entity, run_stream(run.context, stage, rows, work)
-
-
-def _copy(
-    run: OwnRun,
-    image: StoredEntity,
-    captions: Sequence[StoredEntity],
-    settings: NewEntity,
-    share: float | None,
-) -> tuple[NewEntity, ...]:
-    record = image.record(Image)
-    split = record.split
-    if share is not None:
-        drawn = int(digest_of(str(run.build.seed), record.source, record.identity), 16)
-        split = "test" if drawn < share * _RANGE else "train"
-        record = record.model_copy(update={"split": split})
-    copy = new_entity(
-        record,
-        run.dataset,
-        parents=[(Role.SAMPLED_FROM, image.id), (Role.WRITTEN_WITH, settings.id)],
-        split=split,
-        group=image.group,
-    )
-    texts = [
-        new_entity(
-            one.record(Caption),
-            run.dataset,
-            parents=[(Role.DESCRIBES, copy.id), (Role.SAMPLED_FROM, one.id)],
-            split=split,
-            group=copy.id,
-        )
-        for one in captions
-    ]
-    return (copy, *texts)

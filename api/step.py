@@ -60,6 +60,7 @@ class Step(Part):
         self.signature: Signature = signature_of(function, MODELS)
         self.name = settings.name or function.__name__
         self.version = settings.version
+        self.takes = kind_of(self.signature.takes)
         self.makes = tuple(kind_of(one) for one in self.signature.gives)
         is_replaced = self.signature.takes is Image and Crop in self.signature.gives
         self.decides = self.signature.is_filter or is_replaced
@@ -156,7 +157,7 @@ class Step(Part):
         if self.settings.by:
             values["by"] = self.settings.by
         if models := self.specs(profile):
-            values["models"] = [
+            values["uses"] = [
                 {"model": str(one.ref), "parameters": one.parameters} for one in models
             ]
         return {**values, "code": code_digest(self.function)}
@@ -203,23 +204,23 @@ class Step(Part):
         elif is_here:
             report = self._map(run, stage, applied.opened(self._chats(run)))
         else:
-            inputs = pending(run, kind_of(self.signature.takes))
+            inputs = pending(run, self.takes)
             report = run_stage(run.context, stage, inputs, applied)
         run.done(report)
         if self.decides:
-            refuse_again(run, self, stage, kind_of(self.signature.takes))
+            refuse_again(run, self, stage, self.takes)
         self._stop_if_most_fail(run, report)
 
     def _map(self, run: OwnRun, stage: Stage, applied: Applied) -> StageReport:
         def work(entities: Sequence[StoredEntity]) -> list[StageResult]:
             return applied.results(applied.prepare(entities, run.store))
 
-        return run_stage(run.context, stage, pending(run, kind_of(self.signature.takes)), work)
+        return run_stage(run.context, stage, pending(run, self.takes), work)
 
     def _gather(self, run: OwnRun, stage: Stage, applied: Applied) -> StageReport:
         """Call the function on each group; a group with other members is another one."""
         groups: dict[str, list[StoredEntity]] = defaultdict(list)
-        found = find(run.store, run.dataset, kind_of(self.signature.takes), states=LIVE)
+        found = find(run.store, run.dataset, self.takes, states=LIVE)
         for page in pages(found):
             wanted = applied.scope.inputs(run.store, page)
             for one in page:
@@ -247,7 +248,7 @@ class Step(Part):
         if len(codes) < 2:
             return
         plan_id = register_plan(run.store, stage.name, stage.version, stage.configuration)
-        kind = kind_of(self.signature.takes)
+        kind = self.takes
         failed = rejected_inputs(run.store, plan_id, run.dataset, kind, (*LIVE, "rejected"))
         raised = fetch(run.store, [id_ for id_, reason in failed if reason in FAULTS])
         if not raised:

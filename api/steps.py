@@ -171,6 +171,7 @@ class _Checks(Part):
     """Checks the captions that were written: what speaks against one is shown to people."""
 
     version = "1"
+    takes = records.Caption.kind
 
     def __init__(self, name: str, checks: Sequence[str]) -> None:
         self.name = name

@@ -92,8 +92,10 @@ def _compiled(text: str) -> jinja2.Template:
 
 
 @cache
-def load_prompt(prompt_id: str, folder: Path = _FOLDER) -> Prompt:
+def load_prompt(prompt_id: str, folder: Path = _FOLDER, *, needs_header: bool = True) -> Prompt:
     """Load the prompt `folder/prompt_id.md`, or the file at a path ending in `.md`.
+
+    A file without front matter is only text, unless it `needs_header`.
 
     Raises:
         ConfigurationError: there is no such prompt, its front matter is invalid, or its declared
@@ -115,13 +117,16 @@ def load_prompt(prompt_id: str, folder: Path = _FOLDER) -> Prompt:
             f"{path.name}: front matter is not valid YAML: {problem}"
         ) from error
     values = {**document.metadata, "text": document.content}
-    if not document.metadata:  # a prompt of a user's own, which is only text
+    is_text = not (needs_header or document.metadata)
+    if is_text:
+        if not document.content.strip():
+            raise ConfigurationError(f"{path.name} is empty; expected what to ask a model")
         values = _own_header(path) | values
     prompt = validated(Prompt, values, f"{path.name}: front matter")
     if prompt.id != path.stem:
         raise ConfigurationError(f"{path.name}: id must be the file's name; got {prompt.id!r}")
     used = _used_variables(path, prompt)
-    if not document.metadata:
+    if is_text:
         return prompt.model_copy(update={"variables": tuple(sorted(used))})
     declared = set(prompt.variables)
     if undeclared := sorted(used - declared):

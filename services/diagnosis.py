@@ -44,6 +44,7 @@ from loupe.schemas.image_search import (
     ImageSearchSpec,
     OpenverseSearch,
 )
+from loupe.schemas.plugins import survey_plugins
 from loupe.schemas.profile import (
     ChatModelSpec,
     ImportedRewrites,
@@ -356,6 +357,17 @@ def _check_extras(_: Settings) -> Iterator[Finding]:
             yield fine(f"extra {extra}", "installed")
 
 
+def _check_plugins(_: Settings) -> Iterator[Finding]:
+    """Check whether what installed packages add can be imported; broken ones are left out."""
+    for one in survey_plugins():
+        subject = f"plugin {one.plugin.name}"
+        package = f"{one.plugin.package} {one.plugin.package_version}"
+        if one.fault:
+            yield absent(subject, one.fault, f"update or uninstall {one.plugin.package}")
+        else:
+            yield fine(subject, f"{one.plugin.kind} of {package}")
+
+
 def _check_engine(settings: Settings) -> Iterator[Finding]:
     """Check where CPU-bound stages run: for Ray, whether something listens at its address."""
     subject, address = f"engine {settings.engine}", settings.ray_address
@@ -445,4 +457,5 @@ _CHECKS: tuple[Callable[[Settings], Iterator[Finding]], ...] = (
     _check_servers,
     _check_label_studio,
     _check_extras,
+    _check_plugins,
 )

@@ -9,8 +9,8 @@ def people(
     image: Image,
     detector: loupe.Detector,
     pose: loupe.PoseModel,
-    score: float = 0.3,
-    width_px: float = 40,
+    score: float = 0.7,
+    width_px: float = 16,
     keypoints: int = 8,
 ) -> list[Crop]:
     """Crops of whole people: confidence, size, aspect, visible keypoints."""

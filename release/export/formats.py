@@ -38,6 +38,7 @@ from loupe.release.withdrawn.files import erasure_of, read_mark
 from loupe.schemas.base import Count, DatasetName, HexSha256, Record, Version
 from loupe.schemas.errors import IntegrityError, UsageError
 from loupe.schemas.licences import spdx_page
+from loupe.schemas.plugins import load_plugin, plugins
 from loupe.schemas.processes import read_ahead
 from loupe.schemas.release import Manifest, ReleasedFile
 
@@ -434,14 +435,31 @@ _KNOWN = (
 FORMATS: Final = {one.name: one for one in _KNOWN}
 
 
+def _of_plugin(name: str) -> ExportFormat:
+    """A format that a plugin adds: a function of the rows, with their images, and a folder."""
+    write_rows = load_plugin("exports", name)
+
+    def write(source: ReleaseSource, folder: Path) -> Iterator[ReleasedFile]:
+        write_rows(({**row.columns, "image": bytes(row.image)} for row in source.images()), folder)
+        for path in sorted(folder.rglob("*")):
+            if path.is_file():
+                place = path.relative_to(folder).as_posix()
+                yield ReleasedFile(place, digest_of_file(path), path.stat().st_size)
+
+    return ExportFormat(name, write)
+
+
 def format_called(name: str, shard_bytes: int | None = None) -> ExportFormat:
     """The format called `name`; `shard_bytes` is the approximate size of its shards.
 
     Raises:
         UsageError: if there is no such format, or the size of its shards cannot be chosen.
     """
+    if name in plugins("exports") and shard_bytes is None:
+        return _of_plugin(name)
     if name not in FORMATS:
-        raise UsageError(f"the format must be one of {', '.join(FORMATS)}; got {name!r}")
+        known = ", ".join((*FORMATS, *plugins("exports")))
+        raise UsageError(f"the format must be one of {known}; got {name!r}")
     if shard_bytes is None:
         return FORMATS[name]
     if name != "webdataset":

@@ -40,17 +40,27 @@ def __dir__() -> list[str]:
     return __all__
 
 
+class _ReleasePackage(ModuleType):
+    """The package `loupe.release`, which is also the function that ends a pipeline."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Return the release of a pipeline; see `loupe.api.pipeline.release`."""
+        return __getattr__("release")(*args, **kwargs)
+
+
 class _Namespace(ModuleType):
-    """The module `loupe`, in which `release` is the function, and not the package of that name."""
+    """The module `loupe`; both its package and its function `release` have that name."""
 
     @property
     def release(self) -> Any:
-        """Return the function that ends a pipeline."""
-        return __getattr__("release")
+        """The function, or the package once it is imported, which can be called as well."""
+        return self.__dict__.get("release") or __getattr__("release")
 
     @release.setter
     def release(self, package: ModuleType) -> None:
-        """Ignore the package, which the import system sets here when it is first imported."""
+        """Take the package, which the import system sets here."""
+        package.__class__ = _ReleasePackage
+        self.__dict__["release"] = package
 
 
 sys.modules[__name__].__class__ = _Namespace

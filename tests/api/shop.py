@@ -19,7 +19,7 @@ from tests.servers.counting_server import (
 )
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-_PROFILE = """
+PROFILE = """
 description = "A chat server on loopback."
 
 [rewrite]
@@ -83,5 +83,5 @@ def shop(folder: Path, example: str = "products") -> Iterator[Shop]:
     home = folder / ".loupe"
     with counting_server(complete=describe) as server:
         profile = folder / "server.toml"
-        profile.write_text(_PROFILE.format(url=server.base_url), encoding="utf-8")
+        profile.write_text(PROFILE.format(url=server.base_url), encoding="utf-8")
         yield Shop(folder, server, str(profile), Settings(home=home))

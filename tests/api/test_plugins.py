@@ -14,6 +14,8 @@ from loupe.annotate.queues import Queue
 from loupe.api.steps import step_called
 from loupe.models.profiles.settings import Settings
 from loupe.models.registry import build_embedder
+from loupe.release.export import export_release
+from loupe.release.export.formats import format_called
 from loupe.schemas import plugins
 from loupe.schemas.embedding import PluginEmbedder
 from loupe.schemas.errors import UsageError
@@ -70,6 +72,9 @@ def test_a_plugin_has_its_parts_in_a_pipeline(tmp_path: Path) -> None:
     report = pipeline.run(quiet=True, settings=Settings(home=tmp_path / ".loupe"))
     rows = list(report.release.rows())
     assert [row["identity"] for row in rows] == ["A"]  # the title of C states a price
+    out = tmp_path / "export"
+    export_release(report.release.folder, format_called("titles"), out)
+    assert (out / "titles.tsv").read_text("utf-8") == "A\tA wooden thing with many colours."
 
 
 @pytest.mark.usefixtures("plugin")

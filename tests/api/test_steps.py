@@ -14,7 +14,8 @@ from loupe.db.quarantine import quarantined
 from loupe.db.store import Store
 from loupe.models.profiles.settings import Settings
 from loupe.schemas.errors import LoupeError, UsageError
-from tests.api.shop import draw_photograph
+from tests.api.shop import PROFILE, draw_photograph
+from tests.servers.counting_server import completion_of, counting_server, prompt_text
 
 
 class Size(loupe.Record, kind="size"):
@@ -293,3 +294,64 @@ def test_own_kinds_need_a_name_of_their_own() -> None:
 
         class Mine(loupe.Record, kind="caption"):
             text: str
+
+
+def test_a_step_asks_the_chat_model_of_the_profile_once(folder: Path) -> None:
+    @loupe.step(version="1")
+    def judged(image: Image, model: loupe.ChatModel) -> Size | Rejection:
+        if image.identity == "P5":
+            return Rejection.of("unasked", model.ask(f"Say why {image.identity} is odd."))
+        return model.ask(f"Measure {image.identity}.", [image], answer=Size)
+
+    def say(request: dict[str, Any]) -> dict[str, Any]:
+        is_measured = "Measure" in prompt_text(request)
+        text = '{"pixels": 7, "name": "x"}' if is_measured else "It is odd."
+        return completion_of(request, text)
+
+    settings = Settings(home=folder / ".loupe")
+    source = loupe.source(
+        "csv", "shop.csv", images="photos", identity="sku", captions=["title"], licence="CC0-1.0"
+    )
+    pipeline = loupe.Pipeline(
+        "shop", version="0.1.0", folder=folder, sources=[source], steps=[judged, loupe.release()]
+    )
+    with counting_server(complete=say) as server:
+        profile = folder / "server.toml"
+        profile.write_text(PROFILE.format(url=server.base_url), encoding="utf-8")
+        first = pipeline.run(str(profile), quiet=True, settings=settings)
+        again = pipeline.run(str(profile), quiet=True, settings=settings)
+        assert server.ledger.counts.total() == 6
+    assert first.release_id == again.release_id
+    rows = list(first.release.rows())
+    assert [len(row["size"]) for row in rows] == [1, 1, 1, 1, 1, 0]
+    with loupe.open_store(settings) as store:
+        assert store.items("shop", Size).column("pixels").to_pylist() == [7] * 5
+
+
+def test_faults_of_the_world_cost_no_record(run: Run) -> None:
+    tries: list[str] = []
+
+    @loupe.step(version="1")
+    def flaky(image: Image) -> Size:
+        tries.append(image.identity)
+        if tries.count(image.identity) < 2:
+            raise TimeoutError("no answer")
+        return Size(pixels=1)
+
+    store = run(flaky)
+    assert len(fields(store, Size)) == 6
+    assert list(quarantined(store, "shop")) == []
+
+
+def test_a_step_that_is_moved_behind_a_writer_works_on_what_that_wrote(run: Run) -> None:
+    @loupe.step(version="1")
+    def words(caption: Caption) -> Size:
+        return Size(pixels=len(caption.text.split()), name=caption.author or "")
+
+    @loupe.step(version="1")
+    def write(image: Image) -> Caption:
+        return Caption(f"Two words about {image.identity}.")
+
+    assert {one.name for one in fields(run(words, write), Size)} == {""}
+    store = run(write, words, version="0.2.0")
+    assert {one.name for one in fields(store, Size)} == {"shop.write@1"}

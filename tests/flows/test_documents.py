@@ -22,6 +22,7 @@ from PIL import Image
 
 from benchmarks import reference
 from loupe.annotate.queues import load_queues
+from loupe.api.loading import load_pipeline
 from loupe.db.entities import find
 from loupe.db.store import Store
 from loupe.demo.worlds.descriptions import describe
@@ -69,6 +70,7 @@ NOT_RUN: dict[str, dict[str, str]] = {
     "docs/noise-filter.md": {"loupe filter": ELSEWHERE + "test_filter_commands.py"},
     "docs/one-gpu.md": {"uv ": GPU, "vllm": GPU, "loupe run": GPU},
     "docs/profiles.md": {"loupe run": GPU},
+    "docs/python.md": {"loupe run": ELSEWHERE + "tests/api/test_python_page.py"},
     "docs/recos.md": {
         "loupe run": KEY, "loupe release": KEY, "loupe evaluate": KEY,
     },
@@ -343,6 +345,7 @@ def forms_of(folder: Path) -> dict[str, Callable[[Path], object]]:
         "releases": lambda path: release_facts(path, "ufine3c"),
         "training": lambda path: load_training(str(path)),
         "reproduction": load_reproduction,
+        "pipeline": lambda path: load_pipeline(str(path)),
     }
 
 

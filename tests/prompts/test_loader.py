@@ -41,6 +41,13 @@ def test_undeclared_or_missing_variables_are_refused(
                 prompt.render(**values)
 
 
+def test_a_prompt_may_be_only_text_where_that_is_allowed(tmp_path: Path) -> None:
+    path = tmp_path / "own.md"
+    path.write_text("Describe {{ text }}.", encoding="utf-8")
+    prompt = load_prompt(str(path), needs_header=False)
+    assert (prompt.id, prompt.variables) == ("own", ("text",))
+
+
 def test_an_error_names_the_file_and_the_fault(subtests: pytest.Subtests, tmp_path: Path) -> None:
     cases: list[tuple[str, str]] = [
         (f"{HEADER}Hello {{{{ nmae }}}} {{{{ name }}}}", "uses undeclared variables: nmae"),

@@ -53,6 +53,12 @@ def no_price(text: str, _: Sequence[str]) -> str | None:
     return "it states a price" if re.search(r"[$€£]\s?\d", text) else None
 
 
+def write_titles(rows: Iterator[dict[str, Any]], folder: Path) -> None:
+    """Export the first caption of each image, one a line."""
+    lines = [f"{row['identity']}\t{row['captions'][0]}" for row in rows]
+    (folder / "titles.tsv").write_text("\n".join(lines), encoding="utf-8")
+
+
 class ColourCheck(loupe.Page):
     """A labelling page of one's own: the usual one, with a question about colours."""
 

@@ -1,0 +1,92 @@
+"""Pipelines are found in files, modules and TOML, and registered as deployments of Prefect."""
+
+from pathlib import Path
+from pkgutil import resolve_name
+
+import pytest
+import yaml
+
+from loupe.api.deployments import register_pipelines
+from loupe.api.loading import load_pipeline
+from loupe.models.profiles.settings import Settings
+from loupe.schemas.errors import ConfigurationError, UsageError
+from loupe.services.prefect_server import deployments_of
+
+SHOP = """
+import loupe
+source = loupe.source("csv", "shop.csv", images="photos", identity="sku", licence="CC0-1.0")
+{}
+"""
+ONE = 'pipeline = loupe.Pipeline("{}", version="0.1.0", sources=[source], steps=[loupe.release()])'
+
+
+def write(folder: Path, *lines: str, name: str = "shop.py") -> str:
+    path = folder / name
+    path.write_text(SHOP.format("\n".join(lines)), encoding="utf-8")
+    return str(path)
+
+
+def test_a_pipeline_knows_the_folder_of_its_file(tmp_path: Path) -> None:
+    pipeline = load_pipeline(write(tmp_path, ONE.format("shop")))
+    assert pipeline.build().sources[0].annotations == tmp_path / "shop.csv"
+    assert repr(pipeline).startswith("Pipeline shop 0.1.0\n  sources\n")
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        ((), "holds no loupe.Pipeline; assign one to the name 'pipeline'"),
+        (("1 / 0",), r"shop.py cannot be imported: ZeroDivisionError: division by zero .line 4."),
+        (("def f(",), "shop.py cannot be imported: SyntaxError"),
+        (
+            (ONE.format("a").replace("pipeline", "a"), ONE.format("b").replace("pipeline", "b")),
+            "holds several pipelines: name one, such as .*shop.py:a",
+        ),
+        ((ONE.format("no name"),), "needs the name of a pipeline: letters, digits"),
+        ((ONE.format("x").replace("loupe.release()", "print"),), "'print' is no step; decorate it"),
+        (
+            (ONE.format("x").replace("()]", "(), loupe.release()]"),),
+            "has two parts called 'release'",
+        ),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_one_sentence(
+    tmp_path: Path, lines: tuple[str, ...], message: str
+) -> None:
+    with pytest.raises(UsageError, match=message):
+        load_pipeline(write(tmp_path, *lines))
+
+
+@pytest.mark.parametrize(
+    ("step", "message"),
+    [
+        (
+            'use = "describ"',
+            r"shop.toml: step 1 .describ.: no step is called.*did you mean describe",
+        ),
+        ('name = "x"', 'step 1 does not say what it uses: use = "describe"'),
+        ('use = "filter"\nwhere = "sharp > 1"', "asks for 'sharp', which is no fact of images"),
+        ('use = "filter"\nwere = "1"', r"step 1 .filter.: got an unexpected key 'were'"),
+        ('use = "gate"\nname = "g"\npage = "txt"', "no page is called 'txt'; did you mean text"),
+    ],
+)
+def test_a_wrong_step_in_toml_is_one_sentence(tmp_path: Path, step: str, message: str) -> None:
+    path = tmp_path / "shop.toml"
+    head = 'dataset = "shop"\nversion = "0.1.0"\n[[sources]]\nformat = "csv"\nannotations = "a"\n'
+    path.write_text(f"{head}images = 'b'\n[[steps]]\n{step}\n", encoding="utf-8")
+    with pytest.raises(ConfigurationError, match=message):
+        load_pipeline(str(path))
+
+
+def test_a_pipeline_becomes_a_deployment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = Settings(home=tmp_path / "home")
+    monkeypatch.setenv("LOUPE_HOME", str(settings.home))
+    names = register_pipelines(settings, [write(tmp_path, ONE.format("my-shop"))])
+    assert names == ["my-shop/default"]
+    listed = yaml.safe_load(deployments_of(settings.home).read_text("utf-8"))["deployments"]
+    entrypoint = listed[-1]["entrypoint"]
+    assert entrypoint == "loupe.api.deployments:my_shop"
+    assert len(listed) > 1, "those of the papers are there as well"
+    assert resolve_name(entrypoint).name == "my-shop"
+    with pytest.raises(UsageError, match="is that of a flow of Loupe"):
+        register_pipelines(settings, [write(tmp_path, ONE.format("evaluate"), name="other.py")])
