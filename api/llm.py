@@ -79,8 +79,8 @@ class ModelStep(Part):
         self.makes = (kind_of(gives),)
 
     def placed(self, folder: Path) -> None:
-        """Take the prompt from the folder of the pipeline, if it is there."""
-        if (folder / self.prompt).is_file():
+        """Take the prompt from the folder of the pipeline, if it is a file."""
+        if self.prompt.endswith(".md"):
             self.folder = folder
 
     @property

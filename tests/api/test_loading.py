@@ -57,6 +57,13 @@ def test_a_file_that_cannot_be_used_is_one_sentence(
         load_pipeline(write(tmp_path, *lines))
 
 
+def test_a_missing_prompt_is_named_with_its_folder(tmp_path: Path) -> None:
+    steps = ONE.format("x").replace("loupe.release()", 'loupe.describe("descrbe.md")')
+    pipeline = load_pipeline(write(tmp_path, steps))
+    with pytest.raises(ConfigurationError, match=f"there is no prompt '{tmp_path}/descrbe.md'"):
+        pipeline.check("builtin")
+
+
 @pytest.mark.parametrize(
     ("step", "message"),
     [
