@@ -74,9 +74,10 @@ def test_a_key_is_not_sent_unencrypted_to_another_machine(subtests: pytest.Subte
             if address in private:
                 load_profile("hosted", variables)
                 continue
-            with pytest.raises(ConfigurationError, match="must not be sent unencrypted") as raised:
+            is_named = "@" in address  # a name that looks like this machine
+            why = "must not hold a name" if is_named else "OPENAI_API_KEY must not be sent unenc"
+            with pytest.raises(ConfigurationError, match=why):
                 load_profile("hosted", variables)
-            assert "OPENAI_API_KEY" in str(raised.value)
 
 
 def test_another_name_of_the_server_inherits_neither_revision_nor_prices() -> None:
