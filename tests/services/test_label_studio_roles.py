@@ -98,8 +98,8 @@ def create_belongings(service_account: httpx.Client, person: httpx.Client) -> Be
     )
     number = task["task_ids"][0]
     result = [{**REGION, "value": {"text": [SECRET]}}]
-    annotation = created(person, f"/api/tasks/{number}/annotations/", {"result": result})["id"]
     draft = created(person, f"/api/tasks/{number}/drafts", {"result": result, "lead_time": 1})["id"]
+    annotation = created(person, f"/api/tasks/{number}/annotations/", {"result": result})["id"]
     view = created(person, "/api/dm/views/", {"project": project, "data": {"title": SECRET}})["id"]
     return Belongings(
         about["active_organization"], user["id"], project, number, annotation, draft, view
