@@ -500,14 +500,13 @@ def review(
         ServiceError: Label Studio does not answer.
     """
     reopen(context, queue)
-    apply_policy(context.store, queue)
+    waiting = _left_by_policy(context.store, queue)
     for one in dropped_counts(context.store, queue.dataset):
         if queue.name == f"{one.dataset}-{one.stage}":
             context.progress.say(
                 f"queue {queue.name}: {one.inputs:,} dropped as {one.reason}, as nobody looks "
                 f"(policy {queue.policy}); see them with: loupe quarantine {queue.dataset}"
             )
-    waiting = count_proposed(context.store, queue)
     if not waiting:
         return 0, {}
     if queue.policy.policy == "auto" and not any(
@@ -529,6 +528,18 @@ def review(
         pull_answers()
         pushed = push_tasks()
     return waiting, {who: f"{desks(who).url}/projects/{at}/data" for who, at in pushed.projects}
+
+
+def _left_by_policy(store: Store, queue: Queue) -> int:
+    """Apply the policy of the queue, and return how many items wait for people.
+
+    With `auto`, items that another run proposes meanwhile are decided as well.
+    """
+    apply_policy(store, queue)
+    while waiting := count_proposed(store, queue):
+        if queue.policy.policy != "auto" or not apply_policy(store, queue):
+            break
+    return waiting
 
 
 def reopen(context: RunContext, queue: Queue) -> None:

@@ -5,10 +5,19 @@ from pathlib import Path
 
 import pytest
 
-from loupe.annotate.queues import SHARED, Policy, Queue, apply_policy, reopen_for_people, shipped
+from loupe.annotate.queues import (
+    SHARED,
+    Policy,
+    Queue,
+    apply_policy,
+    reopen_for_people,
+    shipped,
+)
 from loupe.db.gold import reopen_items
+from loupe.db.store import Store
 from loupe.flows.cli.queue import _pull_and_push, _watched
 from loupe.flows.continuing import Continuation
+from loupe.flows.engine import pipeline
 from loupe.flows.engine.pipeline import review
 from loupe.models.profiles.settings import load_settings
 from tests.annotate.memory_desk import MemoryOffice
@@ -45,6 +54,26 @@ def test_a_queue_is_served_under_the_policy_of_its_build(tmp_path: Path) -> None
             world.add(f"{REWRITE} {item}", suspect=item == 0)
         open_queue(world, policy)
         assert watched(world, folder) == ([expected] if expected else []), expected
+
+
+def test_items_of_another_run_are_decided_as_well_if_nobody_looks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World(tmp_path)
+    queue = shipped().queue(DATASET, "rewrites", Policy(policy="auto"))
+    late = [f"{REWRITE} of another run", f"{REWRITE} of a third run"]
+    world.add(REWRITE, suspect=False)
+
+    def decide_and_propose(store: Store, queue: Queue) -> int:
+        decided = apply_policy(store, queue)
+        if late:
+            world.add(late.pop(), suspect=False)
+        return decided
+
+    monkeypatch.setattr(pipeline, "apply_policy", decide_and_propose)
+    context = context_of(world.store, tmp_path)
+    assert review(context, queue, MemoryOffice, wait=False) == (0, {})
+    assert not late
 
 
 def test_a_build_asks_people_about_reopened_items_whatever_its_policy(tmp_path: Path) -> None:
