@@ -1,6 +1,5 @@
 """Images that Pillow converts to RGB in another way than viewers show them."""
 
-import base64
 from collections.abc import Callable
 from io import BytesIO
 
@@ -8,10 +7,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from loupe.flows.engine.pages import shrunk_uri
-from loupe.release.report.charts import smaller
 from loupe.retrieval.similarity.spectrum import look_hash
-from loupe.schemas.decoders import as_rgb, plain_picture
+from loupe.schemas.decoders import as_rgb, plain_picture, small_jpeg
 
 SHADES = np.tile(np.arange(256, dtype=np.uint8), (200, 1))
 
@@ -24,10 +21,7 @@ def of_jpeg(data: bytes | None) -> Image.Image:
 READERS: dict[str, Callable[[Image.Image, bytes], Image.Image]] = {
     "as_rgb": lambda picture, _: as_rgb(picture),
     "plain_picture": lambda picture, _: plain_picture(picture),
-    "shrunk_uri": lambda _, data: of_jpeg(
-        base64.b64decode(shrunk_uri(data, 100).removeprefix("data:image/jpeg;base64,"))
-    ),
-    "report": lambda _, data: of_jpeg(smaller(data, 100)),
+    "small_jpeg": lambda _, data: of_jpeg(small_jpeg(data, 100)),
 }
 
 
