@@ -1,7 +1,6 @@
 """Compare the blob store with the entities that refer to its files, in bounded memory."""
 
 import random
-import sqlite3
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -15,13 +14,13 @@ from loupe.db.store import Store
 from loupe.db.tables import Entity
 from loupe.db.withdrawal_graph import WITH_FILES, Blob, erased_digests, own_blobs
 from loupe.schemas.errors import ServiceError
+from loupe.schemas.processes import scratch_database
 
 _PAGE = 1000
 _SHARD_KIND = "shard"
 _AT_ONCE = 8
 """Number of files read in parallel; a bucket answers each request slowly."""
 _TABLES = """
-    PRAGMA journal_mode=OFF;
     CREATE TABLE named (
         sha256, media_type, entity_id, kind, live, PRIMARY KEY (sha256, media_type, entity_id)
     ) WITHOUT ROWID;
@@ -60,8 +59,7 @@ class BlobCheck:
         self._others = others
         self._store = store
         self._blobs = blobs
-        self._lists = sqlite3.connect("", isolation_level=None)  # an empty name: a temporary file
-        self._lists.executescript(_TABLES)
+        self._lists = scratch_database(_TABLES)
 
     def __enter__(self) -> Self:
         return self
@@ -153,7 +151,6 @@ class BlobCheck:
         with self._store.read() as connection:
             erased = erased_digests(connection)
         for page in pages(found, _PAGE):
-            self._lists.execute("BEGIN")
             self._lists.executemany(
                 "INSERT OR REPLACE INTO named VALUES (?, ?, ?, ?, ?)",
                 [
@@ -163,7 +160,6 @@ class BlobCheck:
                     for blob in own_blobs(kind, payload)
                 ],
             )
-            self._lists.execute("COMMIT")
 
     def look_at(self, others: Iterable[NamedBlob]) -> None:
         """List the files of a shard that was restored, and those of them that are faulty."""
@@ -178,13 +174,11 @@ class BlobCheck:
     def _list(self, others: Iterable[NamedBlob | FaultyBlob]) -> None:
         add = "INSERT OR REPLACE INTO named VALUES (?, ?, ?, ?, TRUE)"
         for page in pages(others, _PAGE):
-            self._lists.execute("BEGIN")
             for one in page:
                 self._lists.execute(add, (*one.blob, one.entity_id, _SHARD_KIND))
                 if isinstance(one, FaultyBlob):
                     faulty = (*one.blob, one.fault)
                     self._lists.execute("INSERT INTO faulty VALUES (?, ?, ?)", faulty)
-            self._lists.execute("COMMIT")
 
     def _is_live(self, blob: Blob) -> bool:
         """Return whether an entity that refers to the file is not withdrawn now."""

@@ -1,8 +1,9 @@
-"""Limits on decoding untrusted images, and errors of Pillow's decoders on hostile bytes."""
+"""Limits on decoding untrusted images, errors of Pillow's decoders, and small JPEGs."""
 
 import re
 import struct
 from collections.abc import Callable
+from io import BytesIO
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from loupe.schemas.limited import run_limited
@@ -110,3 +111,45 @@ def plain_picture(image: "Image") -> "Image":
         left, top = max(0, (width - longest) // 2), max(0, (height - longest) // 2)
         image = image.crop((left, top, left + min(width, longest), top + min(height, longest)))
     return as_rgb(image)
+
+
+_QUALITY: Final = 78
+_KEPT_BYTES: Final = 12_000
+_KEPT_PX: Final = 200
+"""A JPEG of up to 12 kB is kept at 200 pixels a side, one of four times as much at twice that."""
+
+
+def small_jpeg(data: bytes, side_px: int) -> bytes | None:
+    """Scale an encoded image down to a JPEG whose longer side is at most `side_px`.
+
+    Images are never enlarged, and a small JPEG is kept as it is. Returns None if the image cannot
+    be decoded.
+    """
+    from PIL import Image, ImageOps
+
+    try:
+        with Image.open(BytesIO(data), formats=FORMATS) as opened:
+            if opened.width * opened.height > MOST_PIXELS or too_many_scans(data):
+                return None
+            if _is_small(opened, len(data), side_px):
+                opened.load()
+                return data
+            # JPEGs are decoded at a half, a quarter or an eighth of their size if that is enough
+            opened.draft("RGB", (2 * side_px, 2 * side_px))
+            upright = as_rgb(ImageOps.exif_transpose(opened))
+            upright.thumbnail((side_px, side_px), Image.Resampling.BICUBIC, reducing_gap=2.0)
+            file = BytesIO()
+            upright.save(file, "JPEG", quality=_QUALITY)
+    except (*DECODER_FAULTS, Image.DecompressionBombError):
+        return None
+    return file.getvalue()
+
+
+def _is_small(image: "Image", size_bytes: int, side_px: int) -> bool:
+    return (
+        image.format == "JPEG"
+        and image.mode in ("RGB", "L")
+        and max(image.size) <= side_px
+        and size_bytes <= _KEPT_BYTES * max(1, side_px // _KEPT_PX) ** 2
+        and not image.getexif().get(0x0112, 1) > 1
+    )

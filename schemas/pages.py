@@ -8,7 +8,7 @@ from contextlib import suppress
 from hashlib import sha256
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -30,22 +30,16 @@ def page_environment(package: str, *, with_files: bool = False) -> "Environment"
     declares first, as `{{ content_security_policy }}`, prevents it from running a script or loading
     anything. Pages are single files, except those `with_files`, which may load files beside them.
     """
-    from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
+    from jinja2 import select_autoescape
 
-    environment = Environment(
-        loader=PackageLoader(package),
-        undefined=StrictUndefined,
-        autoescape=select_autoescape(disabled_extensions=("md.j2",), default=True),
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    keep_compiled(environment, package)
+    escaped = select_autoescape(disabled_extensions=("md.j2",), default=True)
+    environment = template_environment(package, autoescape=escaped)
     environment.globals["content_security_policy"] = _WITH_FILES if with_files else _SINGLE_FILE
     return environment
 
 
-def keep_compiled(environment: "Environment", package: str) -> None:
-    """Keep compiled templates of `package` beside them, as Python keeps compiled modules.
+def template_environment(package: str, **options: Any) -> "Environment":
+    """Return the templates of `package`, kept compiled beside them, as Python keeps modules.
 
     Compiling the card of a release takes half a second. Another version of Jinja, or an environment
     with other options, compiles them again. What cannot be written is not kept.
@@ -61,11 +55,13 @@ def keep_compiled(environment: "Environment", package: str) -> None:
                 Path(self.directory).mkdir(exist_ok=True)
                 super().dump_bytecode(bucket)
 
-    options = (
-        *(environment.trim_blocks, environment.lstrip_blocks, environment.keep_trailing_newline),
-        *(environment.autoescape, environment.undefined),
-    )
-    names = (getattr(one, "__qualname__", str(one)) for one in options)
+    undefined = jinja2.StrictUndefined
+    options = {"undefined": undefined, "trim_blocks": True, "lstrip_blocks": True, **options}
+    names = (f"{name}={getattr(one, '__qualname__', one)}" for name, one in options.items())
     digest = sha256(" ".join((jinja2.__version__, *names)).encode()).hexdigest()[:12]
     folder = Path(str(files(package)), "templates", "__pycache__")
-    environment.bytecode_cache = Beside(str(folder), f"%s.{digest}")
+    return jinja2.Environment(  # noqa: S701 - the options say it
+        loader=jinja2.PackageLoader(package),
+        bytecode_cache=Beside(str(folder), f"%s.{digest}"),
+        **options,
+    )

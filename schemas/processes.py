@@ -11,6 +11,7 @@ of a tick.
 """
 
 import os
+import sqlite3
 import sys
 import tempfile
 from collections import deque
@@ -212,6 +213,16 @@ def ordered_map(
         finally:
             for future in waiting:
                 future.cancel()
+
+
+def scratch_database(tables: str, file: Path | str = "") -> sqlite3.Connection:
+    """Open a private database, which spills to disk as it grows and need not survive a crash.
+
+    `file` must be new; without one, it is a temporary file, which the system removes.
+    """
+    database = sqlite3.connect(file, check_same_thread=False)
+    database.executescript(f"PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF; {tables}")
+    return database
 
 
 def sqlite_temporary_folder() -> Path:

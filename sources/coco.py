@@ -1,7 +1,6 @@
 """COCO's files: captions of images, or counted objects in an image as facts for its captions."""
 
 import math
-import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
 from functools import cache
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from loupe.schemas.base import Split
 from loupe.schemas.json_stream import Element, stream_sections
+from loupe.schemas.processes import scratch_database
 from loupe.schemas.records import Attribution
 from loupe.sources.annotations import (
     MISSING,
@@ -47,7 +47,6 @@ _TABLES = """
         place INTEGER PRIMARY KEY, image TEXT, value TEXT, area REAL, crowd INTEGER);
     CREATE TABLE category (id TEXT PRIMARY KEY, name TEXT);
     CREATE TABLE licence (id TEXT PRIMARY KEY, name TEXT);
-    BEGIN;
 """
 """The value of an annotation is a caption or a category; NULL if it cannot be used."""
 
@@ -92,8 +91,7 @@ class _Join:
         self._file = file
         self._options = options
         self._scope = scope
-        self._tables = sqlite3.connect("", isolation_level=None, check_same_thread=False)
-        self._tables.executescript(_TABLES)
+        self._tables = scratch_database(_TABLES)
 
     def close(self) -> None:
         """Close the database and free its disk space."""

@@ -14,6 +14,7 @@ from pydantic_core import PydanticUndefined
 from loupe.schemas.build import format_name
 from loupe.schemas.errors import ConfigurationError, FormatError, UsageError
 from loupe.schemas.plugins import load_plugin, plugins
+from loupe.schemas.processes import scratch_database
 from loupe.schemas.text_files import open_text
 from loupe.schemas.validation import nearest_hint, packaged_toml
 from loupe.sources.annotations import Field, FieldError, Importer, bad_row, checked_path
@@ -208,6 +209,11 @@ def _likely_formats(path: Path) -> list[str]:
     return found
 
 
+_TABLES = """
+    CREATE TABLE split (name TEXT, other TEXT, PRIMARY KEY (name, other)) WITHOUT ROWID;
+    CREATE TABLE file (name TEXT, other TEXT, PRIMARY KEY (name, other)) WITHOUT ROWID;
+    CREATE TABLE number (name TEXT, other TEXT, PRIMARY KEY (name, other)) WITHOUT ROWID;
+"""
 _PLACE = re.compile(r"\[\d+\]")
 _NUMBER = re.compile(r"0*(?P<value>\d+)(?:\.0+)?")
 
@@ -231,12 +237,7 @@ class Survey:
         self._defects: Counter[tuple[str, str]] = Counter()
         self._first: BadRow | None = None
         self._usable = 0
-        with closing(sqlite3.connect("")) as seen:
-            for table in ("split", "file", "number"):
-                seen.execute(
-                    f"CREATE TABLE {table} (name TEXT, other TEXT, PRIMARY KEY (name, other)) "
-                    f"WITHOUT ROWID"
-                )
+        with closing(scratch_database(_TABLES)) as seen:
             for row in rows:
                 if isinstance(row, BadRow):
                     self._count(row)

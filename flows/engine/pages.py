@@ -2,7 +2,6 @@
 
 from base64 import b64encode
 from collections.abc import Sequence
-from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -10,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loupe.db.blobs import BlobStore
-from loupe.schemas.decoders import FORMATS, as_rgb
+from loupe.schemas.decoders import small_jpeg
 from loupe.schemas.errors import IntegrityError
 from loupe.schemas.pages import page_environment
 from loupe.schemas.records import Picture
@@ -20,8 +19,6 @@ if TYPE_CHECKING:
 
 
 # HTML pages: templates, and crops embedded in the page
-
-_JPEG_QUALITY = 82
 
 
 def flow_pages() -> "Environment":
@@ -59,16 +56,10 @@ def thumbnail_uri(blobs: BlobStore, picture: Picture, side_px: int) -> str | Non
     return _data_uri(data, picture.media_type)
 
 
-def shrunk_uri(data: bytes, side_px: int) -> str:
-    """Return an encoded image as a small JPEG, at most `side_px` a side, as a `data:` URI."""
-    from PIL import Image
-
-    with Image.open(BytesIO(data), formats=FORMATS) as opened:
-        small = as_rgb(opened)
-        small.thumbnail((side_px, side_px))
-        file = BytesIO()
-        small.save(file, "JPEG", quality=_JPEG_QUALITY)
-    return _data_uri(file.getvalue(), "image/jpeg")
+def shrunk_uri(data: bytes, side_px: int) -> str | None:
+    """Return `small_jpeg` as a `data:` URI."""
+    small = small_jpeg(data, side_px)
+    return _data_uri(small, "image/jpeg") if small else None
 
 
 def _data_uri(data: bytes, media_type: str) -> str:

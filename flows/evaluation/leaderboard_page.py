@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from PIL.Image import DecompressionBombError
 
 from loupe.flows.engine.pages import flow_pages, shrunk_uri
 from loupe.flows.evaluation.leaderboard import (
@@ -26,7 +25,6 @@ from loupe.release.card.markup import as_text
 from loupe.release.card.published import CCD_TABLE
 from loupe.retrieval.published import PublishedTable, published_on
 from loupe.schemas.base import sha256_of
-from loupe.schemas.decoders import DECODER_FAULTS
 from loupe.schemas.evaluation import Direction, Score, ShownItem
 
 # The leaderboard as files.
@@ -149,12 +147,7 @@ def _thumbnails(folder: Path | None) -> Callable[[ShownItem], str | None]:
             data = b"" if folder is None else (folder / item.file_path).read_bytes()
         except OSError:
             return None
-        if sha256_of(data) != item.sha256:
-            return None
-        try:
-            return shrunk_uri(data, _SIDE_PX)
-        except (*DECODER_FAULTS, DecompressionBombError):
-            return None
+        return shrunk_uri(data, _SIDE_PX) if sha256_of(data) == item.sha256 else None
 
     return thumbnail
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import yaml
-from jinja2 import Environment, PackageLoader, StrictUndefined, TemplateError
+from jinja2 import Environment, TemplateError
 
 from loupe.release.card.croissant import croissant_text
 from loupe.release.card.facts import (
@@ -57,7 +57,7 @@ from loupe.release.format.scratch import Scratch
 from loupe.release.report.charts import histogram
 from loupe.schemas.errors import IntegrityError
 from loupe.schemas.licences import licence_of
-from loupe.schemas.pages import keep_compiled
+from loupe.schemas.pages import template_environment
 from loupe.schemas.quality import wilson_interval
 from loupe.schemas.release import HISTOGRAM_STEP, Manifest, ReleaseAbout, TaskStatistics
 from loupe.schemas.similarity import Contamination
@@ -240,13 +240,9 @@ def _hash_thresholds(held: tuple[Contamination, ...]) -> list[int]:
 @cache
 def card_environment() -> Environment:
     """The environment of the templates, which compiles each of them once."""
-    environment = Environment(
-        loader=PackageLoader("loupe.release.card"),
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-        autoescape=False,  # noqa: S701 - Markdown; foreign text goes through `text` or `code`
+    # in Markdown, foreign text goes through `text` or `code`
+    environment = template_environment(
+        "loupe.release.card", autoescape=False, keep_trailing_newline=True
     )
     environment.filters.update(
         text=as_text,
@@ -261,7 +257,6 @@ def card_environment() -> Environment:
         bar=text_bars,
     )
     environment.globals["share"] = share_text
-    keep_compiled(environment, "loupe.release")
     return environment
 
 

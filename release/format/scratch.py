@@ -1,16 +1,14 @@
 """Temporary data of a build or verification, on disk so that memory does not grow with the rows."""
 
-import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from loupe.schemas.base import sha256_of
+from loupe.schemas.processes import scratch_database
 from loupe.schemas.release import Credit, ReleasedFile, RepeatStatistics
 
 _TABLES = """
-    PRAGMA journal_mode=OFF;
-    PRAGMA synchronous=OFF;
     CREATE TABLE image (split, source, identity, file_path, entity_id, name, anchor_id);
     CREATE INDEX image_by_id ON image (entity_id);
     CREATE INDEX image_by_anchor ON image (anchor_id) WHERE anchor_id IS NOT NULL;
@@ -87,9 +85,8 @@ class Scratch:
     `file` must be new; without one, a temporary file is used, which the system removes.
     """
 
-    def __init__(self, file: Path | None = None) -> None:
-        self._database = sqlite3.connect(file or "")
-        self._database.executescript(_TABLES)
+    def __init__(self, file: Path | str = "") -> None:
+        self._database = scratch_database(_TABLES, file)
 
     def close(self) -> None:
         """Close the database."""

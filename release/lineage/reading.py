@@ -47,6 +47,7 @@ from loupe.release.lineage import (
 )
 from loupe.release.withdrawn.files import erasure_of
 from loupe.schemas.errors import IntegrityError, UsageError
+from loupe.schemas.processes import scratch_database
 
 _Row = Mapping[str, Any]
 _Rows = Callable[[LineageTable, Iterable[str]], Iterable[_Row]]
@@ -96,7 +97,6 @@ def _faults_as_errors(path: Path) -> Iterator[None]:
 
 def _spooled(folder: Path, database: sqlite3.Connection) -> _Rows:
     """The tables of the release in `folder`, unpacked into a new database."""
-    database.executescript("PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF;")
     for table in TABLES:
         _unpack(folder, table, database)
 
@@ -315,5 +315,5 @@ def open_lineage(folder: Path, *, spool: Path | None = None) -> Iterator[Release
     if spool is None:
         yield ReleasedLineage(folder, entities, lambda table, keys: tables[table.name].rows(keys))
         return
-    with closing(sqlite3.connect(spool / "lineage.db")) as database:
+    with closing(scratch_database("", spool / "lineage.db")) as database:
         yield ReleasedLineage(folder, entities, _spooled(folder, database))

@@ -35,13 +35,12 @@ from loupe.release.lineage import (
     write_table,
 )
 from loupe.schemas.base import canonical_json, digest_of
+from loupe.schemas.processes import scratch_database
 from loupe.schemas.release import LineageStatistics, ReleasedFile
 
 # The temporary data of a lineage, on disk so that memory does not grow with the rows.
 
 _TABLES = """
-    PRAGMA journal_mode=OFF;
-    PRAGMA synchronous=OFF;
     CREATE TABLE entity (
         seq INTEGER PRIMARY KEY, id, dataset, kind, state, payload, withheld, activity, model_call
     );
@@ -91,8 +90,7 @@ def write_lineage(
     Returns:
         The files, and the number of rows of each table.
     """
-    with closing(sqlite3.connect(scratch_file)) as scratch:
-        scratch.executescript(_TABLES)
+    with closing(scratch_database(_TABLES, scratch_file)) as scratch:
         keys = ((key,) for key in counted_calls)
         scratch.executemany("INSERT INTO counted VALUES (?)", keys)
         lineage = _Lineage(connection, scratch, own_kinds)

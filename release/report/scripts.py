@@ -2,7 +2,6 @@
 
 import json
 import re
-import sqlite3
 import unicodedata
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -17,6 +16,7 @@ from loupe.release.card.statistics import words_of
 from loupe.release.format.rows import CaptionOrigin, number_in
 from loupe.release.lineage.summaries import summarize
 from loupe.schemas.base import Split
+from loupe.schemas.processes import scratch_database
 from loupe.schemas.taxonomy import TIERS, DifferenceType, RetrievalTask
 from loupe.schemas.wording import shortened
 
@@ -115,10 +115,7 @@ class SearchIndex:
     """Collects the words of rows in a database in the new file `file`."""
 
     def __init__(self, file: Path) -> None:
-        self._database = sqlite3.connect(file)
-        self._database.executescript(
-            "PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF; CREATE TABLE found (word, place)"
-        )
+        self._database = scratch_database("CREATE TABLE found (word, place)", file)
 
     def add(self, place: int, words: Iterable[str]) -> None:
         """Add the words of the row at `place` (from 0)."""
