@@ -337,6 +337,25 @@ def is_original(entity: StoredEntity) -> bool:
     return entity.kind == Caption.kind and not json.loads(entity.payload).get("author")
 
 
+def in_order_of_content(
+    entities: Iterable[StoredEntity], images: Mapping[str, StoredEntity]
+) -> list[StoredEntity]:
+    """Return entities sorted by what they are, as the order of storage differs between runs.
+
+    They are sorted by the source and path of their image (`images`, by the id of the entity; images
+    are their own), then by their position and their content.
+    """
+
+    def place(entity: StoredEntity) -> tuple[str, str, int, str, str]:
+        image = entity if entity.kind == Image.kind else images.get(entity.id)
+        record = image.record(Image) if image else None
+        of_image = (record.source, record.file_path) if record else ("", "")
+        position = entity.record(Caption).position if entity.kind == Caption.kind else 0
+        return (*of_image, position, entity.payload, entity.id)
+
+    return sorted(entities, key=place)
+
+
 def images_of(run_store: Any, entities: Collection[StoredEntity]) -> dict[str, StoredEntity]:
     """Return the image that each entity is about, by the id of the entity."""
     wanted = {str(one.group) for one in entities if one.kind != Image.kind}

@@ -11,7 +11,14 @@ from typing import Any, Literal, cast, overload
 
 from loupe.api.applying import FAULTS, Applied
 from loupe.api.models import MODELS, ChatModel, build_model, chat_model
-from loupe.api.parts import OwnRun, Part, pending, refuse_again
+from loupe.api.parts import (
+    OwnRun,
+    Part,
+    images_of,
+    in_order_of_content,
+    pending,
+    refuse_again,
+)
 from loupe.api.references import reference_to
 from loupe.api.signatures import Signature, kind_of, signature_of
 from loupe.api.values import Crop, Image
@@ -227,7 +234,8 @@ class Step(Part):
                 if one.id in wanted:
                     groups[_group_of(one, self.settings.by)].append(one)
         numbered = []
-        for members in groups.values():
+        for unordered in groups.values():
+            members = in_order_of_content(unordered, images_of(run.store, unordered))
             ids = sorted(one.id for one in members)
             numbered.append((int(digest_of(*ids)[:15], 16), members))
         numbered.sort(key=lambda one: one[0])

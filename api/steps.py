@@ -8,7 +8,7 @@ from typing import Any
 from loupe.api.images import brightness, contrast, sharpness
 from loupe.api.llm import ModelStep, llm_step
 from loupe.api.models import chat_model
-from loupe.api.parts import OwnRun, Part, is_original, pending
+from loupe.api.parts import OwnRun, Part, in_order_of_content, is_original, pending
 from loupe.api.step import Step, StepSettings
 from loupe.api.values import Caption, Image, Rejection
 from loupe.checks.defects import text_defect
@@ -79,7 +79,7 @@ class _NearDuplicates(Part):
         rejected = list(find(run.store, run.dataset, records.Image.kind, states=("rejected",)))
         agents = last_agents(run.store, [one.id for one in rejected])
         refused = [one for one in rejected if agents.get(one.id) == agent]
-        compared = sorted((*images, *refused), key=lambda one: one.seq)
+        compared = in_order_of_content((*images, *refused), {})
         looks = fetch_children(run.store, [one.id for one in compared], Role.LOOKS_LIKE)
         known = {
             one.id: looks[one.id][-1].record(ImageFingerprint) for one in compared if looks[one.id]

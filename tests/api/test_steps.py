@@ -5,11 +5,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from PIL import Image as Pillow
 
 import loupe
 from loupe import Caption, Crop, Image, Rejection
+from loupe.api import selecting
 from loupe.api.parts import OwnRun
-from loupe.db.entities import find
+from loupe.db.entities import find, find_children
 from loupe.db.quarantine import quarantined
 from loupe.db.store import Store
 from loupe.models.profiles.settings import Settings
@@ -43,9 +45,10 @@ Run = Callable[..., Store]
 
 @pytest.fixture
 def run(folder: Path) -> Iterator[Run]:
-    settings, stores = Settings(home=folder / ".loupe"), []
+    stores = []
 
     def run(*steps: Any, **more: Any) -> Store:
+        settings = Settings(home=more.pop("home", folder / ".loupe"))
         pipeline = loupe.Pipeline(
             "shop",
             version=more.pop("version", "0.1.0"),
@@ -355,3 +358,30 @@ def test_a_step_that_is_moved_behind_a_writer_works_on_what_that_wrote(run: Run)
     assert {one.name for one in fields(run(words, write), Size)} == {""}
     store = run(write, words, version="0.2.0")
     assert {one.name for one in fields(store, Size)} == {"shop.write@1"}
+
+
+@loupe.step(version="1", by="source")
+def first_of_all(images: list[Image]) -> Size:
+    return Size(pixels=len(images), name=" ".join(one.identity for one in images))
+
+
+def test_a_release_does_not_depend_on_the_order_of_storage(
+    run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # P4 shows the same as P1
+    Pillow.open(folder / "photos" / "P1.jpg").save(folder / "photos" / "P4.jpg", quality=80)
+    ids = []
+    for name, turned in (("first", list), ("second", lambda found: reversed(list(found)))):
+        monkeypatch.setattr(
+            selecting,
+            "find_children",
+            lambda *args, turned=turned: turned(find_children(*args)),
+        )
+        store = run(loupe.near_duplicates(), first_of_all, home=folder / name)
+        (left_out,) = find(store, "shop", "image", states=("rejected",))
+        assert left_out.group == "shop-source/P4"
+        assert [one.name for one in fields(store, Size)] == ["P0 P1 P2 P3 P5"]
+        ids.append(run.report.release_id)  # type: ignore[attr-defined]
+        stored = [one.group for one in find(store, "shop", "image")]
+        assert stored == [f"shop-source/P{number}" for number in turned(range(6))]
+    assert ids[0] == ids[1]
