@@ -236,7 +236,10 @@ class Applied(BlobProgram):
         """Return what a filter says of a value: True, or why it is refused."""
         if outcome is True or (outcome is not False and outcome == value):
             return True
-        if outcome is False or outcome is None:
+        if outcome is None and not self.function.signature.gives_none:
+            detail = "It returned None, as a function without return does; a filter says which."
+            return self._rejection(WRONG_RETURN, detail)
+        if not outcome:
             return self._rejection("filtered", f"The step {self.name} does not keep it.")
         return outcome
 

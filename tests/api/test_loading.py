@@ -48,6 +48,10 @@ def test_a_pipeline_knows_the_folder_of_its_file(tmp_path: Path) -> None:
             (ONE.format("x").replace("()]", "(), loupe.release()]"),),
             "has two parts called 'release'",
         ),
+        (
+            (ONE.format("x").replace("()]", '(), loupe.describe("x.md")]'),),
+            "the release must be the last step; move it behind 'describe'",
+        ),
     ],
 )
 def test_a_file_that_cannot_be_used_is_one_sentence(

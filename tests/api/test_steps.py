@@ -129,6 +129,70 @@ def test_a_wrong_return_is_named(run: Run) -> None:
     assert refused.detail == "It returned str ('P0'); its types say Size."
 
 
+def test_a_filter_that_returns_nothing_is_named(run: Run) -> None:
+    @loupe.step(version="1", max_failed=1)
+    def forgot(image: Image) -> bool:
+        return None if image.identity == "P0" else True  # type: ignore[return-value]
+
+    store = run(even_ones, forgot)
+    (faulty,) = quarantined(store, "shop", stage="forgot")
+    assert faulty.reason == "wrong_return"
+    (dropped, *_) = quarantined(store, "shop", stage="even_ones")
+    assert dropped.reason == "filtered"
+
+
+@loupe.step(version="1")
+def even_ones(image: Image) -> Image | None:
+    return image if int(image.identity[1:]) % 2 == 0 else None
+
+
+def _class(name: str, **types: type) -> Any:
+    """Return a class of the kind "same", as a file or a cell declares it."""
+    of = {"__annotations__": types, "__module__": __name__, "__qualname__": name}
+    metaclass: Any = type(loupe.Record)
+    return metaclass(name, (loupe.Record,), of, kind="same")
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "message"),
+    [
+        (_class("Same", cap=str), _class("Same", cap=str), ""),
+        (_class("Same", cap=str), _class("Other", cap=str), "are both of the kind 'same'"),
+        (_class("Same", cap=str), _class("Same", cap=int), "declare both steps again"),
+    ],
+)
+def test_a_pipeline_has_one_class_of_a_kind(first: Any, second: Any, message: str) -> None:
+    def makes(name: str, form: Any) -> Any:
+        def make(image: Image) -> Any:
+            return form(cap="red")
+
+        make.__annotations__["return"] = form
+        return loupe.step(version="1")(make).named(name)
+
+    def declare() -> loupe.Pipeline:
+        return loupe.Pipeline(
+            "x", version="0.1.0", sources=[], steps=[makes("a", first), makes("b", second)]
+        )
+
+    if not message:
+        assert len(list(declare()._columns())) == 1
+        return
+    with pytest.raises(UsageError, match=message):
+        declare()
+
+
+def test_a_pipeline_without_release_says_so(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = loupe.source("csv", "shop.csv", images="photos", identity="sku", licence="CC0-1.0")
+    pipeline = loupe.Pipeline("shop", version="0.1.0", folder=folder, sources=[source], steps=[])
+    report = pipeline.run(settings=Settings(home=folder / ".loupe"))
+    assert str(report) == (
+        "all steps of shop are done; the pipeline has no release, so none was made"
+    )
+    assert "demonstration" not in capsys.readouterr().err
+
+
 def even(image: Image, keep: int = 0) -> bool:
     return int(image.identity[1:]) % 2 == keep
 
