@@ -20,6 +20,7 @@ from loupe.db.entities import (
     pages,
     parents_of,
 )
+from loupe.db.quarantine import STEP_PREFIX
 from loupe.db.store import Store
 from loupe.db.work import Pending, register_plan, rejected_inputs
 from loupe.flows.engine.context import PipelineRun
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
 _PAGE = 500
 _ABOVE = (Role.DESCRIBES, Role.DERIVED_FROM, Role.EDITED_FROM)
 """The roles of links from what a step made to its inputs."""
-_AGENT = "step:"
 _SHOWN_DIGITS = 12
 
 
@@ -145,7 +145,7 @@ class OwnRun(PipelineRun[OwnBuild]):
         """Return the agent of a part's decisions; its revision is that of its results."""
         values = canonical_json(without_code(self.values_of(part)))
         revision = digest_of(part.version, values)[:_SHOWN_DIGITS]
-        return AgentRef("software", f"{_AGENT}{self.dataset}/{part.name}", revision)
+        return AgentRef("software", f"{STEP_PREFIX}{self.dataset}/{part.name}", revision)
 
     def done(self, *reports: StageReport) -> None:
         """Add reports of stages, and note whether they changed anything."""
@@ -194,7 +194,7 @@ class OwnRun(PipelineRun[OwnBuild]):
         parents = fetch(self.store, {parent for many in above.values() for parent in many})
         refused = [one.id for one in parents.values() if one.state == "rejected"]
         agents = last_agents(self.store, refused)
-        replaced = {id_ for id_, agent in agents.items() if agent.name.startswith(_AGENT)}
+        replaced = {id_ for id_, agent in agents.items() if agent.name.startswith(STEP_PREFIX)}
         active: dict[str, bool] = {}
         changed: dict[bool, list[str]] = {True: [], False: []}
         for one in page:
@@ -242,7 +242,7 @@ def reopen_stale(run: OwnRun) -> None:
             stale = [
                 id_
                 for id_, agent in agents.items()
-                if agent.name.startswith(_AGENT) and agent not in current
+                if agent.name.startswith(STEP_PREFIX) and agent not in current
             ]
             reason = "the step that refused it has changed, or is gone"
             decide(run.store, [NewDecision(id_, "reopen", software(), reason) for id_ in stale])

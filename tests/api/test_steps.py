@@ -1,5 +1,8 @@
 """What the types of a step say, and what becomes of its results."""
 
+import os
+import re
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -12,7 +15,7 @@ from loupe import Caption, Crop, Image, Rejection
 from loupe.api import selecting
 from loupe.api.parts import OwnRun
 from loupe.db.entities import find, find_children
-from loupe.db.quarantine import quarantined
+from loupe.db.quarantine import left_out_by_steps, quarantined
 from loupe.db.store import Store
 from loupe.models.profiles.settings import Settings
 from loupe.schemas.errors import LoupeError, UsageError
@@ -95,6 +98,7 @@ def test_a_function_derives_records_and_refuses_with_a_reason(run: Run) -> None:
     assert len(fields(store, Size)) == 5
     (refused,) = quarantined(store, "shop")
     assert (refused.reason, refused.detail) == ("too_odd", "It is odd.")
+    assert refused.context == {"file": "P3.jpg"}
 
 
 def test_a_raised_exception_rejects_its_record_with_text_and_place(run: Run) -> None:
@@ -114,10 +118,15 @@ def test_a_raised_exception_rejects_its_record_with_text_and_place(run: Run) -> 
 def test_a_step_that_fails_on_most_inputs_ends_the_run(run: Run) -> None:
     @loupe.step(version="1", max_failed=0.5)
     def fails(image: Image) -> Size:
-        raise KeyError(image.identity)
+        return Size(pixel=1)  # type: ignore[call-arg]
 
-    with pytest.raises(LoupeError, match=r"step 'fails' failed on 6 of 6 inputs, more than 50%"):
+    with pytest.raises(
+        LoupeError, match=r"'fails' failed on 6 of 6 inputs, more than 50%"
+    ) as caught:
         run(fails)
+    first = r"the first is P0.jpg: ValidationError: Size: .*'pixel'.* .test_steps.py, line \d+."
+    assert re.search(first, str(caught.value))
+    assert "https" not in str(caught.value)
 
 
 def test_a_wrong_return_is_named(run: Run) -> None:
@@ -287,15 +296,26 @@ def test_a_batch_is_given_and_returned_as_a_list(run: Run) -> None:
     assert sorted(seen) == [2, 4]
 
 
-def test_a_step_in_processes_gives_the_same(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("LOUPE_ENGINE", "processes")
+def test_a_step_in_processes_gives_the_same_and_outlives_its_workers(run: Run) -> None:
     store = run(in_processes)
-    assert len(fields(store, Size)) == 6
+    found = fields(store, Size)
+    assert {one.pixels for one in found} == {320 * 240 * 3}
+    assert str(os.getpid()) not in {one.name for one in found}
+    refused = {one.context["file"]: one for one in quarantined(store, "shop")}
+    assert {one.reason for one in refused.values()} == {"ends_its_process"}
+    assert {file: one.detail.partition("on it: ")[2] for file, one in refused.items()} == {
+        "P1.jpg": "it ended the process that worked on it with exit code 1.",
+        "P4.jpg": "it made its process end by SIGKILL, which is mostly a lack of memory.",
+    }
 
 
 @loupe.step(version="1", parallel="process")
 def in_processes(image: Image) -> Size:
-    return Size(pixels=int(image.pixels.size))
+    if image.identity == "P1":
+        os._exit(1)
+    if image.identity == "P4":
+        os.kill(os.getpid(), signal.SIGKILL)
+    return Size(pixels=int(image.pixels.size), name=str(os.getpid()))
 
 
 def _no_types(image, other=1):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
@@ -444,6 +464,8 @@ def test_a_release_does_not_depend_on_the_order_of_storage(
         store = run(loupe.near_duplicates(), first_of_all, home=folder / name)
         (left_out,) = find(store, "shop", "image", states=("rejected",))
         assert left_out.group == "shop-source/P4"
+        ((_, listed),) = left_out_by_steps(store, "shop")
+        assert (listed.stage, listed.detail) == ("near_duplicates", "It shows the same as P1.jpg.")
         assert [one.name for one in fields(store, Size)] == ["P0 P1 P2 P3 P5"]
         ids.append(run.report.release_id)  # type: ignore[attr-defined]
         stored = [one.group for one in find(store, "shop", "image")]
