@@ -241,8 +241,9 @@ def release(*, test_share: float | None = None) -> Release:
     Raises:
         UsageError: the share is not between 0 and 1.
     """
-    if test_share is not None and not 0 <= test_share <= 1:
-        raise UsageError(f"test_share must be from 0 to 1; got {test_share}")
+    is_number = isinstance(test_share, int | float) and not isinstance(test_share, bool)
+    if test_share is not None and not (is_number and 0 <= test_share <= 1):
+        raise UsageError(f"test_share must be a number from 0 to 1; got {test_share!r}")
     return Release(test_share)
 
 
@@ -365,6 +366,8 @@ class Pipeline:
                 f"pipeline {self.name!r}: the release must be the last step; move it behind "
                 f"{self.steps[-1].name!r}"
             )
+        if not self.sources:
+            raise UsageError(f"pipeline {self.name!r} has no source: sources=[loupe.source(…)]")
         self._require_one_class_of_a_kind()
         yield Select()
         undecided = writes = False

@@ -5,7 +5,7 @@ import inspect
 import textwrap
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import update_wrapper
 from typing import Any, Literal, cast, overload
 
@@ -34,6 +34,7 @@ from loupe.schemas.base import digest_of
 from loupe.schemas.chat import NamedModel
 from loupe.schemas.errors import LoupeError, UsageError
 from loupe.schemas.profile import ChatModelSpec, Profile
+from loupe.schemas.validation import nearest_hint
 from loupe.schemas.video import StageSettings
 
 Parallel = Literal["thread", "process", "ray"]
@@ -353,6 +354,11 @@ def step(
     """
     if function is not None:
         return Step(function, StepSettings())
+    known = [one.name for one in fields(StepSettings) if one.name not in ("name", "parameters")]
+    if unknown := sorted(settings.keys() - set(known)):
+        raise UsageError(
+            f"loupe.step has no setting {unknown[0]!r}; {nearest_hint(unknown[0], known)}"
+        )
     if settings.get("by", "") not in _BY:
         raise UsageError(f"by must be one of {', '.join(_BY[1:])}; got {settings['by']!r}")
     chosen = StepSettings(**settings)

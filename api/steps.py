@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
 from loupe.api.images import brightness, contrast, sharpness
 from loupe.api.llm import ModelStep, llm_step
 from loupe.api.models import chat_model
@@ -38,7 +40,7 @@ from loupe.schemas.profile import JudgeSettings, Profile
 from loupe.schemas.provenance import Role
 from loupe.schemas.quality import CaptionCheck
 from loupe.schemas.similarity import ImageFingerprint, NearDuplicateSettings
-from loupe.schemas.validation import nearest_hint
+from loupe.schemas.validation import fault_of, nearest_hint
 
 # Near-duplicates.
 
@@ -116,8 +118,15 @@ def _looked_at(run: OwnRun, image: StoredEntity) -> WorkResult:
 
 
 def near_duplicates(**thresholds: Any) -> Part:
-    """Return a step that keeps one image of each content; see docs/near-duplicates.md."""
-    return _NearDuplicates(NearDuplicateSettings(**thresholds))
+    """Return a step that keeps one image of each content; see docs/near-duplicates.md.
+
+    Raises:
+        UsageError: there is no such threshold, or it has a wrong value.
+    """
+    try:
+        return _NearDuplicates(NearDuplicateSettings(**thresholds))
+    except ValidationError as error:
+        raise UsageError(f"near_duplicates: {fault_of(error, NearDuplicateSettings)}") from error
 
 
 # Descriptions.

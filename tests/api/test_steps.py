@@ -179,8 +179,9 @@ def test_a_pipeline_has_one_class_of_a_kind(first: Any, second: Any, message: st
         return loupe.step(version="1")(make).named(name)
 
     def declare() -> loupe.Pipeline:
+        source = loupe.source("csv", "shop.csv")
         return loupe.Pipeline(
-            "x", version="0.1.0", sources=[], steps=[makes("a", first), makes("b", second)]
+            "x", version="0.1.0", sources=[source], steps=[makes("a", first), makes("b", second)]
         )
 
     if not message:
