@@ -157,7 +157,7 @@ class Applied(BlobProgram):
         asked = []
         for item in items:
             if not item.is_input:
-                found[item.entity.seq] = WorkResult(item.entity.seq)
+                found[item.entity.seq] = WorkResult(item.entity.seq, passed_over=True)
             else:
                 asked.append(item)
         size = self.function.batch or 1

@@ -147,7 +147,7 @@ class ModelStep(Part):
             wanted = scope.inputs(run.store, inputs)
             for one in inputs:
                 if one.id not in wanted:
-                    yield WorkResult(one.seq)
+                    yield WorkResult(one.seq, passed_over=True)
                     continue
                 image = images.get(one.id)
                 about = texts[image.id] if image else []

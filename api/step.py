@@ -279,8 +279,9 @@ class Step(Part):
             LoupeError: it did.
         """
         failed = sum(report.rejected[reason] for reason in FAULTS)
-        is_few = failed < min(_FEWEST_FAULTS, report.finished)
-        if not failed or is_few or failed / report.finished <= self.settings.max_failed:
+        inputs = report.finished - report.passed_over
+        is_few = failed < min(_FEWEST_FAULTS, inputs)
+        if not failed or is_few or failed / inputs <= self.settings.max_failed:
             return
         faults = (
             one
@@ -289,7 +290,7 @@ class Step(Part):
         )
         first = next(faults)
         raise LoupeError(
-            f"step {self.name!r} failed on {failed:,} of {report.finished:,} inputs, more than "
+            f"step {self.name!r} failed on {failed:,} of {inputs:,} inputs, more than "
             f"{self.settings.max_failed:.0%} (max_failed); the first is "
             f"{first.context.get('file', 'a group')}: {first.detail.rstrip('.')}. All are shown "
             f"by: loupe quarantine {run.dataset}. Correct the step and run again"

@@ -232,7 +232,7 @@ class _Checks(Part):
             return [
                 self._result(run, one, sources[one.id], settings)
                 if one.id in wanted
-                else WorkResult(one.seq)
+                else WorkResult(one.seq, passed_over=True)
                 for one in captions
             ]
 
@@ -248,7 +248,7 @@ class _Checks(Part):
             for one in captions:
                 said = sources[one.id]
                 if one.id not in wanted:
-                    yield WorkResult(one.seq)
+                    yield WorkResult(one.seq, passed_over=True)
                     continue
                 if not said:
                     yield self._result(run, one, said, settings)

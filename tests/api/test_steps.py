@@ -443,6 +443,9 @@ def test_a_step_that_is_moved_behind_a_writer_works_on_what_that_wrote(run: Run)
     assert {one.name for one in fields(run(words, write), Size)} == {""}
     store = run(write, words, version="0.2.0")
     assert {one.name for one in fields(store, Size)} == {"shop.write@1"}
+    (report,) = [one for one in run.report.report.stages if one.stage == "words"]  # type: ignore[attr-defined]
+    assert (report.done, report.passed_over) == (6, 6)
+    assert report.summary.startswith("6 done, 6 are no inputs of it")
 
 
 @loupe.step(version="1", by="source")
