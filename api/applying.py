@@ -1,10 +1,13 @@
 """Applies the function of a step to stored entities: values in, entities and rejections out."""
 
+import re
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple, Protocol
+
+from pydantic import ValidationError
 
 from loupe.api.parts import Scope, images_of, is_original
 from loupe.api.references import Reference
@@ -19,7 +22,9 @@ from loupe.db.entities import (
     fetch_children,
     new_entity,
 )
+from loupe.db.quarantine import REPLACED
 from loupe.db.store import Store
+from loupe.flows.engine.engines import ENDS_ITS_PROCESS
 from loupe.flows.engine.programs import BlobProgram
 from loupe.flows.engine.report import Deferred, StageResult
 from loupe.schemas import records
@@ -27,13 +32,15 @@ from loupe.schemas.base import EntityRecord
 from loupe.schemas.chat import NamedModel
 from loupe.schemas.errors import LoupeError
 from loupe.schemas.provenance import Role
+from loupe.schemas.validation import fault_of
 
 RAISED, WRONG_RETURN = "raised", "wrong_return"
-FAULTS = (RAISED, WRONG_RETURN)
+FAULTS = (RAISED, WRONG_RETURN, ENDS_ITS_PROCESS)
 """The reasons of rejections for which the step is to blame, not the record."""
 _WORLD = (ConnectionError, TimeoutError)
 _TRIES = 3
 _SHOWN_CHARACTERS = 300
+_NOT_OWN = re.compile(r"/loupe/|/site-packages/|/lib/python3|^<")
 
 
 class Applicable(Protocol):
@@ -77,6 +84,7 @@ class Applied(BlobProgram):
         build: builds the other models.
         parameters: the values of its other parameters.
         scope: which entities are its inputs.
+        engine: "processes" or "ray" if its function runs outside this process.
     """
 
     seconds = 0.02
@@ -93,6 +101,7 @@ class Applied(BlobProgram):
     scope: Scope
     cpus: float = 1.0  # type: ignore[misc]
     gpus: float = 0.0  # type: ignore[misc]
+    engine: str = ""  # type: ignore[misc]
     chats: Mapping[str, Any] = field(default_factory=dict, compare=False)
 
     @property
@@ -148,7 +157,7 @@ class Applied(BlobProgram):
         asked = []
         for item in items:
             if not item.is_input:
-                found[item.entity.seq] = WorkResult(item.entity.seq)
+                found[item.entity.seq] = WorkResult(item.entity.seq, passed_over=True)
             else:
                 asked.append(item)
         size = self.function.batch or 1
@@ -166,12 +175,10 @@ class Applied(BlobProgram):
         (outcome,) = self._called([self._value(item) for item in items], 1)
         if isinstance(outcome, _Unanswered):
             return Deferred(number, outcome.reason, outcome.detail)
-        if isinstance(outcome, records.Rejection):
-            return WorkResult(number, rejection=outcome)
         parents = [(Role.DERIVED_FROM, one.id) for one in members]
         made = self._made(items[0], outcome, parents)
         if isinstance(made, records.Rejection):
-            return WorkResult(number, rejection=made)
+            return WorkResult(number, rejection=naming(made, items[0].entity, items[0].image))
         return WorkResult(number, entities=made)
 
     def _value(self, item: Item) -> Any:
@@ -202,9 +209,9 @@ class Applied(BlobProgram):
                 return [self._rejection(error.reason, str(error))] * count
             except _WORLD as error:
                 if attempt == _TRIES - 1:
-                    return [_Unanswered("unreachable", _said(error))] * count
-            except Exception as error:  # noqa: BLE001 - the function is the user's
-                return [self._rejection(RAISED, _said(error))] * count
+                    return [_Unanswered("unreachable", self._said(error))] * count
+            except (Exception, SystemExit) as error:  # noqa: BLE001 - the function is the user's
+                return [self._rejection(RAISED, self._said(error))] * count
         if not function.batch:
             return [outcome]
         if not isinstance(outcome, list) or len(outcome) != count:
@@ -212,6 +219,19 @@ class Applied(BlobProgram):
             detail = f"It returned {shown} for a batch of {count}; wanted a list of {count}."
             return [self._rejection(WRONG_RETURN, detail)] * count
         return outcome
+
+    def _said(self, error: BaseException) -> str:
+        """Return what was raised, and the last place of the user's code that it came through."""
+        said = str(error)
+        if isinstance(error, ValidationError):
+            forms = {one.__name__: one for one in self.function.signature.gives}
+            said = f"{error.title}: {fault_of(error, forms.get(error.title))}"
+        frames = traceback.extract_tb(error.__traceback__)
+        own = [one for one in frames if not _NOT_OWN.search(one.filename)]
+        last = (own or frames)[-1]
+        text = " ".join(said.split())[:_SHOWN_CHARACTERS]
+        place = f"{PurePosixPath(last.filename).name}, line {last.lineno}"
+        return f"{type(error).__name__}: {text} ({place})"
 
     def _rejection(self, reason: str, detail: str) -> records.Rejection:
         return records.Rejection(stage=self.name, reason=reason, detail=detail)
@@ -226,9 +246,9 @@ class Applied(BlobProgram):
             return WorkResult(seq)
         made = self._made(item, outcome, self._parents(item))
         if isinstance(made, records.Rejection):
-            return WorkResult(seq, decisions=self._refusal(item, made), rejection=made)
+            return self.refused(item.entity, made, item.image)
         replaced = any(one.kind == records.Image.kind for one in made)
-        reason = f"replaced by what {self.name} made of it"
+        reason = f"{REPLACED}{self.name} made of it"
         decisions = (NewDecision(item.entity.id, "reject", self.agent, reason),)
         return WorkResult(seq, entities=made, decisions=decisions if replaced else ())
 
@@ -236,16 +256,26 @@ class Applied(BlobProgram):
         """Return what a filter says of a value: True, or why it is refused."""
         if outcome is True or (outcome is not False and outcome == value):
             return True
-        if outcome is False or outcome is None:
+        if outcome is None and not self.function.signature.gives_none:
+            detail = "It returned None, as a function without return does; a filter says which."
+            return self._rejection(WRONG_RETURN, detail)
+        if not outcome:
             return self._rejection("filtered", f"The step {self.name} does not keep it.")
         return outcome
 
-    def _refusal(self, item: Item, rejection: records.Rejection) -> tuple[NewDecision, ...]:
-        """Return the decision by which a refused input leaves the dataset, if the step decides."""
+    def refused(
+        self,
+        input_: StoredEntity,
+        rejection: records.Rejection,
+        image: StoredEntity | None = None,
+    ) -> WorkResult:
+        """Return the rejection of an input, which leaves the dataset if the step decides."""
+        rejection = naming(rejection, input_, image)
         signature = self.function.signature
         if not (signature.is_filter or Crop in signature.gives):
-            return ()
-        return (NewDecision(item.entity.id, "reject", self.agent, rejection.reason),)
+            return WorkResult(input_.seq, rejection=rejection)
+        decision = NewDecision(input_.id, "reject", self.agent, rejection.reason)
+        return WorkResult(input_.seq, decisions=(decision,), rejection=rejection)
 
     def _parents(self, item: Item) -> list[tuple[Role, str]]:
         return [(Role.DERIVED_FROM, item.entity.id)]
@@ -337,21 +367,25 @@ class Applied(BlobProgram):
         )
 
 
+def naming(
+    rejection: records.Rejection, entity: StoredEntity, image: StoredEntity | None
+) -> records.Rejection:
+    """Return the rejection of an item with the file of its image, and the text of a caption."""
+    context: dict[str, Any] = {}
+    if entity.kind == records.Image.kind:
+        image = entity
+    if image is not None:
+        context["file"] = image.record(records.Image).file_path
+    if entity.kind == records.Caption.kind:
+        context["text"] = entity.record(records.Caption).text
+    return rejection.model_copy(update={"context": {**context, **rejection.context}})
+
+
 class _Unanswered(NamedTuple):
     """Why an input has no result yet."""
 
     reason: str
     detail: str
-
-
-def _said(error: Exception) -> str:
-    """Return what was raised, and the last place of the user's code that it came through."""
-    frames = traceback.extract_tb(error.__traceback__)
-    own = [one for one in frames if "/loupe/" not in one.filename and one.filename != __file__]
-    last = (own or frames)[-1]
-    text = " ".join(str(error).split())[:_SHOWN_CHARACTERS]
-    place = f"{PurePosixPath(last.filename).name}, line {last.lineno}"
-    return f"{type(error).__name__}: {text} ({place})"
 
 
 def _type_of(value: Any) -> str:

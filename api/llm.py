@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
+from loupe.api.applying import naming
 from loupe.api.models import MODELS, ChatModel, chat_model
 from loupe.api.parts import OwnRun, Part, images_of, is_original, pending
 from loupe.api.records import Record
@@ -146,7 +147,7 @@ class ModelStep(Part):
             wanted = scope.inputs(run.store, inputs)
             for one in inputs:
                 if one.id not in wanted:
-                    yield WorkResult(one.seq)
+                    yield WorkResult(one.seq, passed_over=True)
                     continue
                 image = images.get(one.id)
                 about = texts[image.id] if image else []
@@ -160,7 +161,7 @@ class ModelStep(Part):
             configuration=run.plan_of(self),
             inputs=pending(run, self.takes),
             request=requests,
-            parse=lambda _, answer: self.parsed(answer),
+            parse=self._parsed,
             outputs=lambda chunk: [self._result(one, model, links) for one in chunk],
         )
         run.done(run_llm_step(model, step))
@@ -177,6 +178,12 @@ class ModelStep(Part):
         return prompt.request(
             self.name, values, subject=found["text"], images=images, answer_schema=self._schema()
         )
+
+    def _parsed(self, subject: _Subject, answer: ChatAnswer) -> tuple[Any, ...] | records.Rejection:
+        found = self.parsed(answer)
+        if isinstance(found, records.Rejection):
+            return naming(found, subject.entity, subject.image)
+        return found
 
     def parsed(self, answer: ChatAnswer) -> tuple[Any, ...] | records.Rejection:
         """Return the records or texts of an answer, or why it cannot be used."""

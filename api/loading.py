@@ -1,6 +1,7 @@
 """Finds pipelines: in a Python file, a module, a TOML file, or a plugin."""
 
 import importlib
+import inspect
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -15,7 +16,7 @@ from loupe.api.values import Caption, Image
 from loupe.schemas.errors import ConfigurationError, LoupeError, UsageError
 from loupe.schemas.plugins import load_plugin, plugins
 from loupe.schemas.text_files import read_toml
-from loupe.schemas.validation import nearest_hint
+from loupe.schemas.validation import nearest_hint, unknown_key
 
 _USUAL = "pipeline"
 
@@ -137,18 +138,46 @@ def _stated_step(stated: Mapping[str, Any], number: int, what: str) -> Part:
     if "use" not in stated:
         raise ConfigurationError(f'{place} does not say what it uses: use = "describe"')
     name, values = stated["use"], {key: one for key, one in stated.items() if key != "use"}
-    if values.get("of") in _KINDS:
-        values["of"] = _KINDS[values["of"]]
     try:
-        make = _PARTS.get(name) or step_called(name)
-        checks = values.pop("checks", ()) if name == "check" else ()
-        if isinstance(make, Step):
-            return make.using(**values) if values else make
-        if isinstance(make, Part):
-            return make
-        return make(*checks, **values)
+        return _made_of(name, values)
     except UsageError as error:
         raise ConfigurationError(f"{place} ({name}): {error}") from error
-    except TypeError as error:
-        text = str(error).replace("keyword argument", "key").rpartition("() ")[2]
-        raise ConfigurationError(f"{place} ({name}): {text}") from error
+
+
+def _made_of(name: str, values: dict[str, Any]) -> Part:
+    """Return the part that a table of a TOML file states.
+
+    Raises:
+        UsageError: a key or a value cannot be used.
+    """
+    if values.get("of") in _KINDS:
+        values["of"] = _KINDS[values["of"]]
+    make = _PARTS.get(name) or step_called(name)
+    if isinstance(make, Step):
+        return make.using(**values) if values else make
+    if isinstance(make, Part):
+        return make
+    checks = values.pop("checks", ()) if name == "check" else ()
+    _require_keys(make, values)
+    try:
+        return make(*checks, **values)
+    except (TypeError, AttributeError, ValueError) as error:
+        shown = ", ".join(f"{key} = {value!r}" for key, value in values.items())
+        raise UsageError(f"a value is of a wrong type ({error}); got {shown}") from error
+
+
+def _require_keys(make: Callable[..., Part], values: Mapping[str, Any]) -> None:
+    """Refuse keys that a step does not take, and missing ones, with the nearest name.
+
+    Raises:
+        UsageError: there are some.
+    """
+    parameters = inspect.signature(make).parameters.values()
+    if any(one.kind is one.VAR_KEYWORD for one in parameters):
+        return
+    known = [one.name for one in parameters if one.kind is not one.VAR_POSITIONAL]
+    if unknown := sorted(values.keys() - set(known)):
+        raise UsageError(unknown_key(unknown[0], known))
+    for one in parameters:
+        if one.name in known and one.default is one.empty and one.name not in values:
+            raise UsageError(f"{one.name} is missing")

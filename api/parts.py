@@ -20,6 +20,7 @@ from loupe.db.entities import (
     pages,
     parents_of,
 )
+from loupe.db.quarantine import STEP_PREFIX
 from loupe.db.store import Store
 from loupe.db.work import Pending, register_plan, rejected_inputs
 from loupe.flows.engine.context import PipelineRun
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
 _PAGE = 500
 _ABOVE = (Role.DESCRIBES, Role.DERIVED_FROM, Role.EDITED_FROM)
 """The roles of links from what a step made to its inputs."""
-_AGENT = "step:"
 _SHOWN_DIGITS = 12
 
 
@@ -145,7 +145,7 @@ class OwnRun(PipelineRun[OwnBuild]):
         """Return the agent of a part's decisions; its revision is that of its results."""
         values = canonical_json(without_code(self.values_of(part)))
         revision = digest_of(part.version, values)[:_SHOWN_DIGITS]
-        return AgentRef("software", f"{_AGENT}{self.dataset}/{part.name}", revision)
+        return AgentRef("software", f"{STEP_PREFIX}{self.dataset}/{part.name}", revision)
 
     def done(self, *reports: StageReport) -> None:
         """Add reports of stages, and note whether they changed anything."""
@@ -194,7 +194,7 @@ class OwnRun(PipelineRun[OwnBuild]):
         parents = fetch(self.store, {parent for many in above.values() for parent in many})
         refused = [one.id for one in parents.values() if one.state == "rejected"]
         agents = last_agents(self.store, refused)
-        replaced = {id_ for id_, agent in agents.items() if agent.name.startswith(_AGENT)}
+        replaced = {id_ for id_, agent in agents.items() if agent.name.startswith(STEP_PREFIX)}
         active: dict[str, bool] = {}
         changed: dict[bool, list[str]] = {True: [], False: []}
         for one in page:
@@ -242,7 +242,7 @@ def reopen_stale(run: OwnRun) -> None:
             stale = [
                 id_
                 for id_, agent in agents.items()
-                if agent.name.startswith(_AGENT) and agent not in current
+                if agent.name.startswith(STEP_PREFIX) and agent not in current
             ]
             reason = "the step that refused it has changed, or is gone"
             decide(run.store, [NewDecision(id_, "reopen", software(), reason) for id_ in stale])
@@ -335,6 +335,25 @@ def pending(run: OwnRun, kind: str) -> Pending:
 def is_original(entity: StoredEntity) -> bool:
     """Tell whether a caption is one of a source, which nobody wrote here."""
     return entity.kind == Caption.kind and not json.loads(entity.payload).get("author")
+
+
+def in_order_of_content(
+    entities: Iterable[StoredEntity], images: Mapping[str, StoredEntity]
+) -> list[StoredEntity]:
+    """Return entities sorted by what they are, as the order of storage differs between runs.
+
+    They are sorted by the source and path of their image (`images`, by the id of the entity; images
+    are their own), then by their position and their content.
+    """
+
+    def place(entity: StoredEntity) -> tuple[str, str, int, str, str]:
+        image = entity if entity.kind == Image.kind else images.get(entity.id)
+        record = image.record(Image) if image else None
+        of_image = (record.source, record.file_path) if record else ("", "")
+        position = entity.record(Caption).position if entity.kind == Caption.kind else 0
+        return (*of_image, position, entity.payload, entity.id)
+
+    return sorted(entities, key=place)
 
 
 def images_of(run_store: Any, entities: Collection[StoredEntity]) -> dict[str, StoredEntity]:

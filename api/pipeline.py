@@ -241,8 +241,9 @@ def release(*, test_share: float | None = None) -> Release:
     Raises:
         UsageError: the share is not between 0 and 1.
     """
-    if test_share is not None and not 0 <= test_share <= 1:
-        raise UsageError(f"test_share must be from 0 to 1; got {test_share}")
+    is_number = isinstance(test_share, int | float) and not isinstance(test_share, bool)
+    if test_share is not None and not (is_number and 0 <= test_share <= 1):
+        raise UsageError(f"test_share must be a number from 0 to 1; got {test_share!r}")
     return Release(test_share)
 
 
@@ -360,6 +361,14 @@ class Pipeline:
             names.add(one.name)
             if isinstance(one, ModelStep):
                 one.placed(self.folder)
+        if any(isinstance(one, Release) for one in self.steps[:-1]):
+            raise UsageError(
+                f"pipeline {self.name!r}: the release must be the last step; move it behind "
+                f"{self.steps[-1].name!r}"
+            )
+        if not self.sources:
+            raise UsageError(f"pipeline {self.name!r} has no source: sources=[loupe.source(…)]")
+        self._require_one_class_of_a_kind()
         yield Select()
         undecided = writes = False
         for one in self.steps:
@@ -375,6 +384,33 @@ class Pipeline:
             undecided = undecided or records.Caption.kind in one.makes
             if isinstance(one, Gate) and one.of is Caption:
                 undecided = False
+
+    def _require_one_class_of_a_kind(self) -> None:
+        """Refuse two classes of one kind, as the records of one of them would be lost.
+
+        A class that was declared again as it was, such as by a cell of a notebook, is the same.
+
+        Raises:
+            UsageError: there are two.
+        """
+        known: dict[str, tuple[type[Record], Part]] = {}
+        for part in self.steps:
+            for form in _forms_of(part):
+                first, user = known.setdefault(form.kind, (form, part))
+                if first is form:
+                    continue
+                if first.__qualname__ != form.__qualname__:
+                    raise UsageError(
+                        f"pipeline {self.name!r}: {first.__name__} of step {user.name!r} and "
+                        f"{form.__name__} of step {part.name!r} are both of the kind "
+                        f"{form.kind!r}; give one of them another kind"
+                    )
+                if column_of(first) != column_of(form):
+                    raise UsageError(
+                        f"pipeline {self.name!r}: steps {user.name!r} and {part.name!r} use "
+                        f"{form.__name__} as it was before and after a change; declare both steps "
+                        f"again after the class"
+                    )
 
     def __repr__(self) -> str:
         lines = [f"Pipeline {self.name} {self.version}"]
@@ -425,6 +461,7 @@ class Pipeline:
             version=lambda build: build.version,
             models=lambda _, profile: self._models(profile),
             checks=self._checks,
+            is_demonstration=False,
         )
 
     def _begin(self, observe: Callable[[OwnRun], None] | None) -> Callable[[OwnRun], None]:
@@ -444,9 +481,8 @@ class Pipeline:
         """Yield the columns of the records that the steps make."""
         made: dict[str, type[Record]] = {}
         for one in self.steps:
-            forms = one.signature.gives if isinstance(one, Step) else (getattr(one, "gives", None),)
-            for form in forms:
-                if isinstance(form, type) and issubclass(form, Record):
+            for form in _forms_of(one):
+                if form.kind in one.makes:
                     made.setdefault(form.kind, form)
         for form in made.values():
             yield column_of(form)
@@ -529,6 +565,20 @@ class Pipeline:
         from loupe.api.previewing import preview
 
         return preview(self, items, profile)
+
+
+def _forms_of(part: Part) -> Iterator[type[Record]]:
+    """Yield the classes of one's own that a part takes and makes."""
+    forms: list[Any] = []
+    if isinstance(part, Step):
+        forms = [part.signature.takes, *part.signature.gives]
+    elif isinstance(part, ModelStep):
+        forms = [part.form_taken, part.gives]
+    elif isinstance(part, Gate):
+        forms = [part.of]
+    for form in forms:
+        if issubclass(form, Record):
+            yield form
 
 
 @dataclass(frozen=True)

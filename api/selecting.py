@@ -90,14 +90,14 @@ def _earlier_copies(run: OwnRun, spec: SourceSpec, settings: NewEntity) -> dict[
     An image that is in the table as before keeps its copy, with all decisions on what was made of
     it.
     """
-    found = {}
+    found: dict[str, str] = {}
     for page in pages(find(run.store, run.dataset, Image.kind)):
         made_with = parents_of(run.store, [one.id for one in page], Role.WRITTEN_WITH)
         copied_from = parents_of(run.store, [one.id for one in page], Role.SAMPLED_FROM)
         for one in page:
             is_earlier = copied_from.get(one.id) and settings.id not in made_with.get(one.id, ())
             if is_earlier and one.state != "withdrawn" and one.record(Image).source == spec.name:
-                found[one.payload] = one.id
+                found[one.payload] = min(one.id, found.get(one.payload, one.id))
     return found
 
 

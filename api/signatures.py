@@ -21,6 +21,7 @@ class Signature(NamedTuple):
         takes_list: whether the function gets a list of them.
         gives: the types of the outputs; empty for a filter.
         gives_list: whether the function returns a list.
+        gives_none: whether it may return None, as in `Image | None`.
         models: the parameters that are filled from the profile, with their types.
         parameters: the other parameters, with their defaults.
     """
@@ -29,6 +30,7 @@ class Signature(NamedTuple):
     takes_list: bool
     gives: tuple[type, ...]
     gives_list: bool
+    gives_none: bool
     models: Mapping[str, type]
     parameters: Mapping[str, Any]
 
@@ -80,7 +82,8 @@ def signature_of(function: Callable[..., Any], known_models: Collection[type]) -
             )
         else:
             plain[one.name] = one.default
-    return Signature(takes, takes_list, gives, gives_list, models, plain)
+    gives_none = _NONE in _members(hints["return"])
+    return Signature(takes, takes_list, gives, gives_list, gives_none, models, plain)
 
 
 def _input_of(step: str, parameter: str, hint: Any) -> tuple[type, bool]:

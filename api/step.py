@@ -4,19 +4,27 @@ import ast
 import inspect
 import textwrap
 from collections import defaultdict
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from functools import update_wrapper
 from typing import Any, Literal, cast, overload
 
 from loupe.api.applying import FAULTS, Applied
 from loupe.api.models import MODELS, ChatModel, build_model, chat_model
-from loupe.api.parts import OwnRun, Part, pending, refuse_again
+from loupe.api.parts import (
+    OwnRun,
+    Part,
+    images_of,
+    in_order_of_content,
+    pending,
+    refuse_again,
+)
 from loupe.api.references import reference_to
 from loupe.api.signatures import Signature, kind_of, signature_of
 from loupe.api.values import Crop, Image
 from loupe.db.decisions import decide
 from loupe.db.entities import LIVE, AgentRef, NewDecision, StoredEntity, fetch, find, pages
+from loupe.db.quarantine import quarantined
 from loupe.db.work import drop_rejections, register_plan, rejected_inputs
 from loupe.flows.engine.report import StageReport, StageResult
 from loupe.flows.engine.runner import Stage, run_stage, run_stream
@@ -26,11 +34,12 @@ from loupe.schemas.base import digest_of
 from loupe.schemas.chat import NamedModel
 from loupe.schemas.errors import LoupeError, UsageError
 from loupe.schemas.profile import ChatModelSpec, Profile
+from loupe.schemas.validation import nearest_hint
 from loupe.schemas.video import StageSettings
 
 Parallel = Literal["thread", "process", "ray"]
-_PARALLEL = ("thread", "process", "ray")
-_CHUNK = 200
+_ENGINES: Mapping[str, str] = {"thread": "", "process": "processes", "ray": "ray"}
+_CHUNK, _CHUNK_OUTSIDE = 200, 16
 _FEWEST_FAULTS = 5
 
 
@@ -88,9 +97,9 @@ class Step(Part):
                 f"step {self.name!r} takes a list and returns bool; a filter takes one value, or "
                 f"a batch (batch=32) and returns list[bool]"
             )
-        if settings.parallel not in _PARALLEL:
+        if settings.parallel not in _ENGINES:
             raise UsageError(
-                f"step {self.name!r}: parallel must be one of {', '.join(_PARALLEL)}; got "
+                f"step {self.name!r}: parallel must be one of {', '.join(_ENGINES)}; got "
                 f"{settings.parallel!r}"
             )
         if settings.parallel != "thread" and ChatModel in signature.models.values():
@@ -173,17 +182,17 @@ class Step(Part):
         """Call the function on all inputs that have no result yet."""
         run.refresh()
         settings = run.settings(self)
+        is_here = self.settings.parallel == "thread"
         stage = Stage(
             name=self.name,
             version=self.version,
             dataset=run.dataset,
             configuration=run.plan_of(self),
             agents=(AgentRef("software", f"{run.dataset}.{self.name}", self.version),),
-            chunk_size=max(self.batch or 0, _CHUNK),
+            chunk_size=max(self.batch or 0, _CHUNK if is_here else _CHUNK_OUTSIDE),
             workers=self.settings.workers,
         )
         self._retry_after_a_fix(run, stage)
-        is_here = self.settings.parallel == "thread"
         applied = Applied(
             blobs_url=run.context.settings.blobs_url,
             step=self if is_here else reference_to(self.function, self.name),
@@ -198,6 +207,7 @@ class Step(Part):
             scope=run.scope(self),
             cpus=self.settings.cpus,
             gpus=self.settings.gpus,
+            engine=_ENGINES[self.settings.parallel],
         )
         if self.gathers:
             report = self._gather(run, stage, applied.opened(self._chats(run)))
@@ -227,7 +237,8 @@ class Step(Part):
                 if one.id in wanted:
                     groups[_group_of(one, self.settings.by)].append(one)
         numbered = []
-        for members in groups.values():
+        for unordered in groups.values():
+            members = in_order_of_content(unordered, images_of(run.store, unordered))
             ids = sorted(one.id for one in members)
             numbered.append((int(digest_of(*ids)[:15], 16), members))
         numbered.sort(key=lambda one: one[0])
@@ -268,13 +279,21 @@ class Step(Part):
             LoupeError: it did.
         """
         failed = sum(report.rejected[reason] for reason in FAULTS)
-        is_few = failed < min(_FEWEST_FAULTS, report.finished)
-        if not failed or is_few or failed / report.finished <= self.settings.max_failed:
+        inputs = report.finished - report.passed_over
+        is_few = failed < min(_FEWEST_FAULTS, inputs)
+        if not failed or is_few or failed / inputs <= self.settings.max_failed:
             return
+        faults = (
+            one
+            for one in quarantined(run.store, run.dataset, stage=self.name)
+            if one.reason in FAULTS
+        )
+        first = next(faults)
         raise LoupeError(
-            f"step {self.name!r} failed on {failed:,} of {report.finished:,} inputs, more than "
-            f"{self.settings.max_failed:.0%} (max_failed); what it raised is shown by: loupe "
-            f"quarantine {run.dataset}; correct the step and run again"
+            f"step {self.name!r} failed on {failed:,} of {inputs:,} inputs, more than "
+            f"{self.settings.max_failed:.0%} (max_failed); the first is "
+            f"{first.context.get('file', 'a group')}: {first.detail.rstrip('.')}. All are shown "
+            f"by: loupe quarantine {run.dataset}. Correct the step and run again"
         )
 
 
@@ -324,9 +343,10 @@ def step(
     Args:
         function: the function.
         settings: `version`: raise it when results change; what an earlier version made no longer
-            counts. `parallel`: "thread" (of this process), "process" or "ray". `workers`: the
-            number of threads. `batch`: the function takes a list of so many values and returns as
-            many. `by`: what groups are formed by: "image", "identity", "source" or "split".
+            counts. `parallel`: "thread" (of this process), "process" (always in worker processes)
+            or "ray" (a cluster). `workers`: the number of threads. `batch`: the function takes a
+            list of so many values and returns as many. `by`: what groups are formed by: "image",
+            "identity", "source" or "split".
             `max_failed`: the share of inputs on which it may raise before the run ends. `cpus` and
             `gpus`: of a worker on a cluster.
 
@@ -335,6 +355,11 @@ def step(
     """
     if function is not None:
         return Step(function, StepSettings())
+    known = [one.name for one in fields(StepSettings) if one.name not in ("name", "parameters")]
+    if unknown := sorted(settings.keys() - set(known)):
+        raise UsageError(
+            f"loupe.step has no setting {unknown[0]!r}; {nearest_hint(unknown[0], known)}"
+        )
     if settings.get("by", "") not in _BY:
         raise UsageError(f"by must be one of {', '.join(_BY[1:])}; got {settings['by']!r}")
     chosen = StepSettings(**settings)

@@ -5,10 +5,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
 from loupe.api.images import brightness, contrast, sharpness
 from loupe.api.llm import ModelStep, llm_step
 from loupe.api.models import chat_model
-from loupe.api.parts import OwnRun, Part, is_original, pending
+from loupe.api.parts import OwnRun, Part, in_order_of_content, is_original, pending
 from loupe.api.step import Step, StepSettings
 from loupe.api.values import Caption, Image, Rejection
 from loupe.checks.defects import text_defect
@@ -38,7 +40,7 @@ from loupe.schemas.profile import JudgeSettings, Profile
 from loupe.schemas.provenance import Role
 from loupe.schemas.quality import CaptionCheck
 from loupe.schemas.similarity import ImageFingerprint, NearDuplicateSettings
-from loupe.schemas.validation import nearest_hint
+from loupe.schemas.validation import fault_of, nearest_hint
 
 # Near-duplicates.
 
@@ -79,7 +81,7 @@ class _NearDuplicates(Part):
         rejected = list(find(run.store, run.dataset, records.Image.kind, states=("rejected",)))
         agents = last_agents(run.store, [one.id for one in rejected])
         refused = [one for one in rejected if agents.get(one.id) == agent]
-        compared = sorted((*images, *refused), key=lambda one: one.seq)
+        compared = in_order_of_content((*images, *refused), {})
         looks = fetch_children(run.store, [one.id for one in compared], Role.LOOKS_LIKE)
         known = {
             one.id: looks[one.id][-1].record(ImageFingerprint) for one in compared if looks[one.id]
@@ -116,8 +118,15 @@ def _looked_at(run: OwnRun, image: StoredEntity) -> WorkResult:
 
 
 def near_duplicates(**thresholds: Any) -> Part:
-    """Return a step that keeps one image of each content; see docs/near-duplicates.md."""
-    return _NearDuplicates(NearDuplicateSettings(**thresholds))
+    """Return a step that keeps one image of each content; see docs/near-duplicates.md.
+
+    Raises:
+        UsageError: there is no such threshold, or it has a wrong value.
+    """
+    try:
+        return _NearDuplicates(NearDuplicateSettings(**thresholds))
+    except ValidationError as error:
+        raise UsageError(f"near_duplicates: {fault_of(error, NearDuplicateSettings)}") from error
 
 
 # Descriptions.
@@ -223,7 +232,7 @@ class _Checks(Part):
             return [
                 self._result(run, one, sources[one.id], settings)
                 if one.id in wanted
-                else WorkResult(one.seq)
+                else WorkResult(one.seq, passed_over=True)
                 for one in captions
             ]
 
@@ -239,7 +248,7 @@ class _Checks(Part):
             for one in captions:
                 said = sources[one.id]
                 if one.id not in wanted:
-                    yield WorkResult(one.seq)
+                    yield WorkResult(one.seq, passed_over=True)
                     continue
                 if not said:
                     yield self._result(run, one, said, settings)

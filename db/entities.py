@@ -510,12 +510,16 @@ class NewDecision(NamedTuple):
 
 
 class WorkResult(NamedTuple):
-    """The result of one input: new entities and decisions, or a rejection."""
+    """The result of one input: new entities and decisions, or a rejection.
+
+    One that is `passed_over` is none: the stage has nothing to do with it.
+    """
 
     input: int
     entities: tuple[NewEntity, ...] = ()
     decisions: tuple[NewDecision, ...] = ()
     rejection: Rejection | None = None
+    passed_over: bool = False
 
     @classmethod
     def rejected(

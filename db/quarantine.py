@@ -9,6 +9,7 @@ from sqlalchemy import (
     Connection,
     and_,
     delete,
+    exists,
     func,
     insert,
     literal,
@@ -22,6 +23,7 @@ from loupe.db.tables import (
     Activity,
     Agent,
     Association,
+    Decision,
     Derivation,
     Entity,
     ModelCall,
@@ -118,6 +120,37 @@ def dropped_counts(connection: Connection, dataset: str | None = None) -> list[Q
         QuarantineCount(of, name.removeprefix(f"{GATE_PREFIX}{of}-"), DROPPED, items)
         for of, name, items in connection.execute(query)
     ]
+
+
+STEP_PREFIX = "step:"
+"""Prefix of the names of agents that are steps of a pipeline of one's own."""
+REPLACED = "replaced by what "
+"""How the reason of an item begins that was replaced by what a step made of it."""
+LEFT_OUT = "left_out"
+
+
+@reads
+def left_out_by_steps(
+    connection: Connection, dataset: str | None = None, limit: int | None = None
+) -> list[tuple[str, Rejection]]:
+    """Return (dataset, rejection) of what steps left out by comparing items, oldest first.
+
+    They are no rejections of single inputs: an item counts again when the other one is gone.
+    """
+    query = of_dropped(
+        select(Entity.dataset, Entity.payload, Agent.name, Decision.reason), STEP_PREFIX
+    )
+    is_of_input = exists().where(Work.input == Entity.seq, Work.reason == Decision.reason)
+    query = query.where(Entity.kind == Image.kind, ~is_of_input)
+    query = query.where(~Decision.reason.startswith(REPLACED))
+    if dataset is not None:
+        query = query.where(Entity.dataset == dataset)
+    found = []
+    for of, payload, name, reason in connection.execute(query.order_by(Entity.seq).limit(limit)):
+        step = name.removeprefix(f"{STEP_PREFIX}{of}/")
+        file = Image.model_validate_json(payload).file_path
+        found.append((of, Rejection.of(step, LEFT_OUT, f"It {reason}.", file=file)))
+    return found
 
 
 class UnusedAnswers(NamedTuple):

@@ -300,8 +300,11 @@ def dropped_items(
     return [(id_, name.removeprefix(prefix), reason) for id_, name, reason in rows]
 
 
-def of_dropped(query: Any) -> Any:
-    """Restrict a query of entities, decisions and agents to what gates rejected on their own."""
+def of_dropped(query: Any, prefix: str = GATE_PREFIX) -> Any:
+    """Restrict a query of entities, decisions and agents to what gates rejected on their own.
+
+    Another prefix of the names of agents names others than gates.
+    """
     return (
         query.select_from(Entity)
         .join(Decision, Decision.entity_id == Entity.id)
@@ -310,7 +313,7 @@ def of_dropped(query: Any) -> Any:
             Entity.state == "rejected",
             Decision.verdict == "reject",
             Agent.kind == "software",
-            Agent.name.startswith(GATE_PREFIX),
+            Agent.name.startswith(prefix),
             IS_LAST,
         )
     )

@@ -57,6 +57,10 @@ class LimitExceededError(Exception):
         self.reason = reason
 
 
+class WorkerEndedError(RuntimeError):
+    """A worker process ended by itself, with an exit code; the message continues «the file …»."""
+
+
 def run_limited(
     function: Callable[..., T],
     *args: Any,
@@ -77,6 +81,7 @@ def run_limited(
 
     Raises:
         LimitExceededError: it exceeded its limits, or the process died.
+        WorkerEndedError: the process ended by itself, as one does that cannot be set up.
     """
     (result,) = _items(function, args, seconds, memory, imports)
     return result  # type: ignore[no-any-return]
@@ -122,8 +127,10 @@ def _items(
 
 
 def _too_much_memory(memory: int | None) -> LimitExceededError:
-    bytes_ = "there are" if memory is None else f"{memory:,}"
-    return LimitExceededError("too_much_memory", f"needs more than {bytes_} bytes of memory")
+    what = "needs more memory than there is"
+    if memory is not None:
+        what = f"needs more than {memory:,} bytes of memory"
+    return LimitExceededError("too_much_memory", what)
 
 
 PackedError = tuple[type[Exception], Any, dict[str, Any], str]
@@ -203,10 +210,14 @@ class _Worker:
         if code == -signal.SIGPROF:
             what = f"took more than {seconds:g} s of CPU time"
             raise LimitExceededError("too_slow", what) from None
+        if code == -signal.SIGKILL and memory is None:
+            what = "made its process end by SIGKILL, which is mostly a lack of memory"
+            raise LimitExceededError("too_much_memory", what) from None
         if code == -signal.SIGKILL:  # by the kernel, which ran out of memory
             raise _too_much_memory(memory) from None
-        if code > 0:
-            raise RuntimeError(f"a worker process ended with exit code {code}")
+        if code >= 0:
+            what = f"ended the process that worked on it with exit code {code}"
+            raise WorkerEndedError(what) from None
         what = f"ended the process that read it by {signal.Signals(-code).name}"
         raise LimitExceededError("decoder_crashed", what) from None
 

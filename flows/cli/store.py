@@ -1,5 +1,6 @@
 """`loupe cost`, `loupe quarantine` and `loupe store check`."""
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import islice
 from pathlib import Path
@@ -21,7 +22,6 @@ from loupe.schemas.wording import many
 
 if TYPE_CHECKING:
     from loupe.db.calls import CostRow
-    from loupe.db.quarantine import QuarantineCount
     from loupe.db.store import Store
     from loupe.schemas.records import Rejection
 
@@ -94,8 +94,11 @@ def quarantine(
     """
     from loupe.annotate.queues import dropped_by_gates
     from loupe.db.quarantine import (
+        LEFT_OUT,
+        QuarantineCount,
         dropped_counts,
         imported_for,
+        left_out_by_steps,
         quarantine_counts,
         quarantined,
     )
@@ -114,10 +117,17 @@ def quarantine(
             counts += quarantine_counts(store, name, reason)
             if reason in (None, DROPPED):
                 counts += dropped_counts(store, name)
+            if reason in (None, LEFT_OUT):
+                left_out = Counter((of, one.stage) for of, one in left_out_by_steps(store, name))
+                for (of, stage), items in sorted(left_out.items()):
+                    counts.append(QuarantineCount(of, stage, LEFT_OUT, items))
         for name in filter(None, names):
             records += quarantined(store, name, reason, limit - len(records))
             if reason in (None, DROPPED):
                 records += dropped_by_gates(store, name, limit - len(records))
+            if reason in (None, LEFT_OUT):
+                found = left_out_by_steps(store, name, limit - len(records))
+                records += [one for _, one in found]
     document = {"counts": [row._asdict() for row in counts], "records": records}
     if not counts:
         return Answer(document, ["nothing is quarantined"])

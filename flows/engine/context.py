@@ -232,6 +232,11 @@ class BuildReport:
     @property
     def sentence(self) -> str:
         """The result in one sentence."""
+        if not self.waiting and self.release is None:
+            return (
+                f"all steps of {self.dataset} are done; the pipeline has no release, so none was "
+                f"made"
+            )
         gates = ", ".join(f"{count} in {gate}" for gate, count in self.waiting_in.items())
         start = "start Label Studio with loupe up, and " if self.lacks_desk else ""
         again = (

@@ -17,7 +17,7 @@ from loupe.flows.engine.programs import Program, items_of, read_and_work_in_proc
 from loupe.flows.engine.ray import open_ray
 from loupe.models.profiles.settings import Settings
 from loupe.schemas.errors import ServiceError
-from loupe.schemas.limited import LimitExceededError, run_limited
+from loupe.schemas.limited import LimitExceededError, WorkerEndedError, run_limited
 from loupe.schemas.processes import processors
 from loupe.schemas.records import Rejection
 
@@ -25,12 +25,16 @@ _WORTH_SECONDS = 10.0
 """CPU seconds below which work is done in this process; starting workers takes two seconds."""
 
 
+ENDS_ITS_PROCESS = "ends_its_process"
+_ENDED = (LimitExceededError, WorkerEndedError)
+
+
 class Engine(NamedTuple):
     """Where a program runs.
 
     Attributes:
         work: returns the results of the program for numbered inputs, or raises
-            `LimitExceededError` if the worker process died. Thread-safe.
+            `LimitExceededError` or `WorkerEndedError` if the worker process died. Thread-safe.
         threads: how many threads keep it busy.
     """
 
@@ -42,12 +46,13 @@ class Engine(NamedTuple):
 def open_engine(
     settings: Settings, program: Program[Any], count: int, store: Store
 ) -> Iterator[Engine]:
-    """Open the engine of the settings for `program` and its `count` inputs in `store`.
+    """Open the engine for `program` and its `count` inputs in `store`: its own, or the settings'.
 
     Raises:
         UsageError, ServiceError: Ray is not installed, or its cluster cannot be used.
     """
-    if settings.engine == "ray" and count != 0:
+    wanted = program.engine or settings.engine
+    if wanted == "ray" and count != 0:
         with open_ray(settings, program) as actors:
             yield Engine(
                 lambda numbers: actors.work(items_of(program, numbers, store)), actors.threads
@@ -55,7 +60,7 @@ def open_engine(
         return
     workers = settings.engine_workers or processors()
     is_worth = workers > 1 and count * program.seconds >= _WORTH_SECONDS
-    if settings.engine == "processes" or (settings.engine == "auto" and is_worth):
+    if wanted == "processes" or (wanted == "auto" and is_worth):
         free = threading.Semaphore(workers)
         url = store.engine.url.render_as_string(hide_password=False)
 
@@ -85,7 +90,7 @@ def work_through(
     """
     try:
         return engine.work(numbers)
-    except LimitExceededError:
+    except _ENDED:
         if len(numbers) > 1:
             half = len(numbers) // 2
             parts = numbers[:half], numbers[half:]
@@ -94,18 +99,19 @@ def work_through(
             ]
     try:
         return engine.work(numbers)
-    except LimitExceededError as fault:
+    except _ENDED as fault:
         _require_processes(engine, program)
         detail = f"Two processes ended while they worked on it: it {fault}."
-        rejection = Rejection(stage=program.stage, reason="ends_its_process", detail=detail)
+        rejection = Rejection(stage=program.stage, reason=ENDS_ITS_PROCESS, detail=detail)
         return [program.refused(one, rejection) for one in entities_numbered(store, numbers)]
 
 
 def _require_processes(engine: Engine, program: Program[Any]) -> None:
     try:
         engine.work(())
-    except LimitExceededError as fault:
+    except _ENDED as fault:
+        instead = 'parallel="thread"' if program.engine else "LOUPE_ENGINE=threads"
         raise ServiceError(
             f"worker processes for {program.stage} end before they get any input: the last "
-            f"one {fault}; nothing was rejected. LOUPE_ENGINE=threads works without them"
+            f"one {fault}; nothing was rejected. {instead} works without them"
         ) from fault

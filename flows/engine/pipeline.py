@@ -357,6 +357,7 @@ class PipelineSpec(Generic[BuildT, RunT]):
         models: the models and services of a profile that a build needs.
         checks: finds what makes a build impossible with a profile, besides missing files, terms,
             people and models.
+        is_demonstration: whether `demonstrate` draws data; otherwise its build is a user's.
     """
 
     form: type[BuildT]
@@ -366,6 +367,7 @@ class PipelineSpec(Generic[BuildT, RunT]):
     version: Callable[[BuildT], str]
     models: Callable[[BuildT, Profile], Sequence[ModelSpec]] = lambda _build, _profile: ()
     checks: Callable[[BuildT, Profile], Iterable[Finding]] = lambda _build, _profile: ()
+    is_demonstration: bool = True
 
 
 def demonstration(name: str) -> Callable[[Path], Any]:
@@ -430,9 +432,9 @@ def run_build(
     """
     settings = context.settings
     chosen = load_profile(profile or settings.profile)
-    if config is None:
-        context.progress.say("without a build file, the demonstration is built, from drawn data")
     build = load_build(Path(config), spec.form) if config else spec.demonstrate(settings.home)
+    if config is None and spec.is_demonstration:
+        context.progress.say("without a build file, the demonstration is built, from drawn data")
     for source in build.sources:
         correct_terms(context, source)
     _require_ready(context, spec, build, chosen, wait=wait)

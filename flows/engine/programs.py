@@ -25,12 +25,14 @@ class Program(ABC, Generic[ItemT]):
         seconds: approximate CPU time per input.
         cpus: minimum number of CPUs of a worker on a cluster.
         gpus: minimum number of GPUs; below 1, several workers share one.
+        engine: "processes" or "ray" if it must run there; empty if the settings say where.
     """
 
     stage: ClassVar[str]
     seconds: ClassVar[float]
     cpus: ClassVar[float] = 1.0
     gpus: ClassVar[float] = 0.0
+    engine: ClassVar[str] = ""
 
     @property
     def reads(self) -> str:

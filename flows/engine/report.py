@@ -52,6 +52,7 @@ class StageReport:
 
     stage: str
     done: int = 0
+    passed_over: int = 0
     rejected: Counter[str] = field(default_factory=Counter)
     already_done: int = 0
     seconds: float = 0.0
@@ -74,6 +75,8 @@ class StageReport:
                 self._deferred.pop(result.input, None)
                 if result.rejection is not None:
                     self.rejected[result.rejection.reason] += 1
+                elif result.passed_over:
+                    self.passed_over += 1
                 else:
                     self.done += 1
             if results and all(isinstance(result, Deferred) for result in results):
@@ -125,7 +128,7 @@ class StageReport:
     @property
     def finished(self) -> int:
         """Number of inputs that got their work row in this run."""
-        return self.done + self.rejected.total()
+        return self.done + self.passed_over + self.rejected.total()
 
     def as_json(self) -> dict[str, Any]:
         """Return the counts for `--json`."""
@@ -142,6 +145,8 @@ class StageReport:
     def summary(self) -> str:
         """A one-line summary for people."""
         parts = [f"{self.done:,} done"]
+        if self.passed_over:
+            parts.append(f"{self.passed_over:,} are no inputs of it")
         if self.already_done:
             parts.append(f"{self.already_done:,} finished earlier")
         for counts, word in ((self.rejected, "rejected"), (self.deferred, "left for later")):

@@ -48,6 +48,15 @@ def test_a_pipeline_knows_the_folder_of_its_file(tmp_path: Path) -> None:
             (ONE.format("x").replace("()]", "(), loupe.release()]"),),
             "has two parts called 'release'",
         ),
+        ((ONE.format("x").replace("[source]", "[]"),), "pipeline 'x' has no source: sources="),
+        (
+            ("@loupe.step(paralel='process')\ndef f(image: loupe.Image) -> bool: ...",),
+            "loupe.step has no setting 'paralel'; did you mean parallel",
+        ),
+        (
+            (ONE.format("x").replace("()]", '(), loupe.describe("x.md")]'),),
+            "the release must be the last step; move it behind 'describe'",
+        ),
     ],
 )
 def test_a_file_that_cannot_be_used_is_one_sentence(
@@ -73,7 +82,16 @@ def test_a_missing_prompt_is_named_with_its_folder(tmp_path: Path) -> None:
         ),
         ('name = "x"', 'step 1 does not say what it uses: use = "describe"'),
         ('use = "filter"\nwhere = "sharp > 1"', "asks for 'sharp', which is no fact of images"),
-        ('use = "filter"\nwere = "1"', r"step 1 .filter.: got an unexpected key 'were'"),
+        (
+            'use = "filter"\nwere = "1"',
+            r"step 1 .filter.: unknown key 'were'; did you mean 'where'",
+        ),
+        ('use = "filter"', "step 1 .filter.: where is missing"),
+        ('use = "release"\ntest_share = "lots"', "must be a number from 0 to 1; got 'lots'"),
+        (
+            'use = "near_duplicates"\nhash_bit = 4',
+            "near_duplicates: unknown key 'hash_bit'; did you mean 'hash_bits'",
+        ),
         ('use = "gate"\nname = "g"\npage = "txt"', "no page is called 'txt'; did you mean text"),
     ],
 )

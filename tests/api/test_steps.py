@@ -1,16 +1,21 @@
 """What the types of a step say, and what becomes of its results."""
 
+import os
+import re
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from PIL import Image as Pillow
 
 import loupe
 from loupe import Caption, Crop, Image, Rejection
+from loupe.api import selecting
 from loupe.api.parts import OwnRun
-from loupe.db.entities import find
-from loupe.db.quarantine import quarantined
+from loupe.db.entities import find, find_children
+from loupe.db.quarantine import left_out_by_steps, quarantined
 from loupe.db.store import Store
 from loupe.models.profiles.settings import Settings
 from loupe.schemas.errors import LoupeError, UsageError
@@ -43,9 +48,10 @@ Run = Callable[..., Store]
 
 @pytest.fixture
 def run(folder: Path) -> Iterator[Run]:
-    settings, stores = Settings(home=folder / ".loupe"), []
+    stores = []
 
     def run(*steps: Any, **more: Any) -> Store:
+        settings = Settings(home=more.pop("home", folder / ".loupe"))
         pipeline = loupe.Pipeline(
             "shop",
             version=more.pop("version", "0.1.0"),
@@ -92,6 +98,7 @@ def test_a_function_derives_records_and_refuses_with_a_reason(run: Run) -> None:
     assert len(fields(store, Size)) == 5
     (refused,) = quarantined(store, "shop")
     assert (refused.reason, refused.detail) == ("too_odd", "It is odd.")
+    assert refused.context == {"file": "P3.jpg"}
 
 
 def test_a_raised_exception_rejects_its_record_with_text_and_place(run: Run) -> None:
@@ -111,10 +118,15 @@ def test_a_raised_exception_rejects_its_record_with_text_and_place(run: Run) -> 
 def test_a_step_that_fails_on_most_inputs_ends_the_run(run: Run) -> None:
     @loupe.step(version="1", max_failed=0.5)
     def fails(image: Image) -> Size:
-        raise KeyError(image.identity)
+        return Size(pixel=1)  # type: ignore[call-arg]
 
-    with pytest.raises(LoupeError, match=r"step 'fails' failed on 6 of 6 inputs, more than 50%"):
+    with pytest.raises(
+        LoupeError, match=r"'fails' failed on 6 of 6 inputs, more than 50%"
+    ) as caught:
         run(fails)
+    first = r"the first is P0.jpg: ValidationError: Size: .*'pixel'.* .test_steps.py, line \d+."
+    assert re.search(first, str(caught.value))
+    assert "https" not in str(caught.value)
 
 
 def test_a_wrong_return_is_named(run: Run) -> None:
@@ -124,6 +136,71 @@ def test_a_wrong_return_is_named(run: Run) -> None:
 
     (refused, *_) = quarantined(run(wrong), "shop")
     assert refused.detail == "It returned str ('P0'); its types say Size."
+
+
+def test_a_filter_that_returns_nothing_is_named(run: Run) -> None:
+    @loupe.step(version="1", max_failed=1)
+    def forgot(image: Image) -> bool:
+        return None if image.identity == "P0" else True  # type: ignore[return-value]
+
+    store = run(even_ones, forgot)
+    (faulty,) = quarantined(store, "shop", stage="forgot")
+    assert faulty.reason == "wrong_return"
+    (dropped, *_) = quarantined(store, "shop", stage="even_ones")
+    assert dropped.reason == "filtered"
+
+
+@loupe.step(version="1")
+def even_ones(image: Image) -> Image | None:
+    return image if int(image.identity[1:]) % 2 == 0 else None
+
+
+def _class(name: str, **types: type) -> Any:
+    """Return a class of the kind "same", as a file or a cell declares it."""
+    of = {"__annotations__": types, "__module__": __name__, "__qualname__": name}
+    metaclass: Any = type(loupe.Record)
+    return metaclass(name, (loupe.Record,), of, kind="same")
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "message"),
+    [
+        (_class("Same", cap=str), _class("Same", cap=str), ""),
+        (_class("Same", cap=str), _class("Other", cap=str), "are both of the kind 'same'"),
+        (_class("Same", cap=str), _class("Same", cap=int), "declare both steps again"),
+    ],
+)
+def test_a_pipeline_has_one_class_of_a_kind(first: Any, second: Any, message: str) -> None:
+    def makes(name: str, form: Any) -> Any:
+        def make(image: Image) -> Any:
+            return form(cap="red")
+
+        make.__annotations__["return"] = form
+        return loupe.step(version="1")(make).named(name)
+
+    def declare() -> loupe.Pipeline:
+        source = loupe.source("csv", "shop.csv")
+        return loupe.Pipeline(
+            "x", version="0.1.0", sources=[source], steps=[makes("a", first), makes("b", second)]
+        )
+
+    if not message:
+        assert len(list(declare()._columns())) == 1
+        return
+    with pytest.raises(UsageError, match=message):
+        declare()
+
+
+def test_a_pipeline_without_release_says_so(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = loupe.source("csv", "shop.csv", images="photos", identity="sku", licence="CC0-1.0")
+    pipeline = loupe.Pipeline("shop", version="0.1.0", folder=folder, sources=[source], steps=[])
+    report = pipeline.run(settings=Settings(home=folder / ".loupe"))
+    assert str(report) == (
+        "all steps of shop are done; the pipeline has no release, so none was made"
+    )
+    assert "demonstration" not in capsys.readouterr().err
 
 
 def even(image: Image, keep: int = 0) -> bool:
@@ -220,15 +297,26 @@ def test_a_batch_is_given_and_returned_as_a_list(run: Run) -> None:
     assert sorted(seen) == [2, 4]
 
 
-def test_a_step_in_processes_gives_the_same(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("LOUPE_ENGINE", "processes")
+def test_a_step_in_processes_gives_the_same_and_outlives_its_workers(run: Run) -> None:
     store = run(in_processes)
-    assert len(fields(store, Size)) == 6
+    found = fields(store, Size)
+    assert {one.pixels for one in found} == {320 * 240 * 3}
+    assert str(os.getpid()) not in {one.name for one in found}
+    refused = {one.context["file"]: one for one in quarantined(store, "shop")}
+    assert {one.reason for one in refused.values()} == {"ends_its_process"}
+    assert {file: one.detail.partition("on it: ")[2] for file, one in refused.items()} == {
+        "P1.jpg": "it ended the process that worked on it with exit code 1.",
+        "P4.jpg": "it made its process end by SIGKILL, which is mostly a lack of memory.",
+    }
 
 
 @loupe.step(version="1", parallel="process")
 def in_processes(image: Image) -> Size:
-    return Size(pixels=int(image.pixels.size))
+    if image.identity == "P1":
+        os._exit(1)
+    if image.identity == "P4":
+        os.kill(os.getpid(), signal.SIGKILL)
+    return Size(pixels=int(image.pixels.size), name=str(os.getpid()))
 
 
 def _no_types(image, other=1):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
@@ -355,3 +443,35 @@ def test_a_step_that_is_moved_behind_a_writer_works_on_what_that_wrote(run: Run)
     assert {one.name for one in fields(run(words, write), Size)} == {""}
     store = run(write, words, version="0.2.0")
     assert {one.name for one in fields(store, Size)} == {"shop.write@1"}
+    (report,) = [one for one in run.report.report.stages if one.stage == "words"]  # type: ignore[attr-defined]
+    assert (report.done, report.passed_over) == (6, 6)
+    assert report.summary.startswith("6 done, 6 are no inputs of it")
+
+
+@loupe.step(version="1", by="source")
+def first_of_all(images: list[Image]) -> Size:
+    return Size(pixels=len(images), name=" ".join(one.identity for one in images))
+
+
+def test_a_release_does_not_depend_on_the_order_of_storage(
+    run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # P4 shows the same as P1
+    Pillow.open(folder / "photos" / "P1.jpg").save(folder / "photos" / "P4.jpg", quality=80)
+    ids = []
+    for name, turned in (("first", list), ("second", lambda found: reversed(list(found)))):
+        monkeypatch.setattr(
+            selecting,
+            "find_children",
+            lambda *args, turned=turned: turned(find_children(*args)),
+        )
+        store = run(loupe.near_duplicates(), first_of_all, home=folder / name)
+        (left_out,) = find(store, "shop", "image", states=("rejected",))
+        assert left_out.group == "shop-source/P4"
+        ((_, listed),) = left_out_by_steps(store, "shop")
+        assert (listed.stage, listed.detail) == ("near_duplicates", "It shows the same as P1.jpg.")
+        assert [one.name for one in fields(store, Size)] == ["P0 P1 P2 P3 P5"]
+        ids.append(run.report.release_id)  # type: ignore[attr-defined]
+        stored = [one.group for one in find(store, "shop", "image")]
+        assert stored == [f"shop-source/P{number}" for number in turned(range(6))]
+    assert ids[0] == ids[1]
