@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 from loupe.annotate.queues import Step as QueueStep
 from loupe.annotate.queues import declare_queues, parse_policy
 from loupe.api.llm import ModelStep
+from loupe.api.models import MODELS
 from loupe.api.parts import OwnBuild, OwnRun, Part, reopen_stale
 from loupe.api.records import Record, column_of
 from loupe.api.selecting import Select
@@ -27,6 +28,7 @@ from loupe.flows.engine.stopping import Budget
 from loupe.flows.withdrawal.execution import resume_reopened
 from loupe.models.profiles.loader import load_profile
 from loupe.models.profiles.settings import Settings, load_settings
+from loupe.release.card.model_use import BUILTIN_PREFIX, is_drawn
 from loupe.schemas import records
 from loupe.schemas.base import DATASET_PATTERN, VERSION_PATTERN
 from loupe.schemas.build import SourceSpec
@@ -37,7 +39,7 @@ from loupe.schemas.profile import Profile
 from loupe.schemas.provenance import Role
 from loupe.schemas.release import DatasetForm, ReleasedColumn
 from loupe.schemas.validation import nearest_hint, validated
-from loupe.services.diagnosis import Finding
+from loupe.services.diagnosis import Finding, lacking
 
 if TYPE_CHECKING:
     from loupe.api.previewing import Preview
@@ -461,11 +463,24 @@ class Pipeline:
             specs += [one for one in part.specs(profile) if one not in specs]
         return specs
 
-    def _checks(self, _: OwnBuild, profile: Profile) -> Iterator[Finding]:
-        """Load every prompt, so that a wrong one is found before anything is paid for."""
+    def _checks(self, build: OwnBuild, profile: Profile) -> Iterator[Finding]:
+        """Load every prompt, and refuse models that know only drawn worlds for other sources."""
         for part in self.parts:
             part.values(profile)
-        yield from ()
+        if all(map(is_drawn, build.sources)):
+            return
+        asked = self._models(profile)
+        for key, kind in MODELS.items():
+            spec = kind.spec(profile)
+            if spec is None or spec not in asked:
+                continue
+            if spec.name.startswith(BUILTIN_PREFIX):
+                yield lacking(
+                    f"model {spec.ref}",
+                    f"it is built in and knows only drawn pictures, not the images of these "
+                    f"sources; the {key.__name__} of a pipeline is [{kind.missing}] of its profile",
+                    f"state [{kind.missing}] in a profile (docs/python.md#models)",
+                )
 
     def check(self, profile: str | None = None) -> list[Finding]:
         """Check whether a run can succeed: files, terms, people, keys, servers and models."""

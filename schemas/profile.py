@@ -414,7 +414,7 @@ ChatModelSpec = Annotated[
 
 class _WriterSettings(Record):
     prompt: str
-    models: tuple[ChatModelSpec, ...] = Field(min_length=1)
+    models: tuple[ChatModelSpec, ...]
     max_characters: int = Field(default=2000, gt=0)
 
     @model_validator(mode="after")
@@ -429,9 +429,13 @@ class _WriterSettings(Record):
 
 
 class RewriteSettings(_WriterSettings):
-    """The models that rewrite each description, and the prompt they are given."""
+    """The models that rewrite each description, and the prompt they are given.
+
+    Without models, nothing can be rewritten; what rewrites nothing needs none.
+    """
 
     prompt: str = "rewrite_description"
+    models: tuple[ChatModelSpec, ...] = ()
 
 
 class JudgeSettings(Record):
@@ -535,7 +539,7 @@ class Profile(Record):
 
     name: str
     description: str
-    rewrite: RewriteSettings
+    rewrite: RewriteSettings = RewriteSettings()
     faithfulness: FaithfulnessSettings = FaithfulnessSettings()
     judge: JudgeSettings | None = IF_KNOWN
     describe: DescribeSettings = DescribeSettings()

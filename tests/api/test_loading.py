@@ -12,6 +12,7 @@ from loupe.models.profiles.settings import Settings
 from loupe.schemas.errors import ConfigurationError, UsageError
 from loupe.services.prefect_server import deployments_of
 
+DOCS = Path(__file__).parents[2] / "docs"
 SHOP = """
 import loupe
 source = loupe.source("csv", "shop.csv", images="photos", identity="sku", licence="CC0-1.0")
@@ -62,6 +63,21 @@ def test_a_missing_prompt_is_named_with_its_folder(tmp_path: Path) -> None:
     pipeline = load_pipeline(write(tmp_path, steps))
     with pytest.raises(ConfigurationError, match=f"there is no prompt '{tmp_path}/descrbe.md'"):
         pipeline.check("builtin")
+
+
+def test_a_model_of_drawn_worlds_is_refused_for_photographs(tmp_path: Path) -> None:
+    steps = ONE.format("x").replace("loupe.release()", "loupe.describe()")
+    pipeline = load_pipeline(write(tmp_path, steps))
+    profile = tmp_path / "mine.toml"
+    profile.write_text('description = "It states no model that is asked."\n', encoding="utf-8")
+    lacking = [one for one in pipeline.check(str(profile)) if one.subject.startswith("model ")]
+    assert "knows only drawn pictures" in lacking[0].detail
+    assert "[captioning.model]" in lacking[0].remedy
+    page = (DOCS / "python.md").read_text(encoding="utf-8")
+    stated = page.partition("```toml\ndescription")[2].partition("```")[0]
+    profile.write_text(f"description{stated}", encoding="utf-8")
+    found = [one for one in pipeline.check(str(profile)) if one.subject.startswith("model ")]
+    assert [one.subject for one in found] == ["model Qwen/Qwen3-VL-4B-Instruct@main"]
 
 
 @pytest.mark.parametrize(
