@@ -40,6 +40,8 @@ from loupe.schemas.provenance import Role
 from loupe.schemas.release import DatasetForm, ReleasedColumn
 from loupe.schemas.validation import nearest_hint, validated
 from loupe.services.diagnosis import Finding, lacking
+from loupe.sources.annotations import Importer
+from loupe.sources.importer import declare_format
 
 if TYPE_CHECKING:
     from loupe.api.previewing import Preview
@@ -50,7 +52,7 @@ _OWN_PAGES = {name: f"own-{name}" for name in ("text", "choice", "compare", "ima
 
 
 def source(
-    format: str,  # noqa: A002 - the field's word
+    format: str | type[Importer],  # noqa: A002 - the field's word
     annotations: str | Path,
     *,
     images: str | Path = ".",
@@ -62,7 +64,8 @@ def source(
     """Return a source: an annotation file, and the folder of its images.
 
     Args:
-        format: the format, such as "csv", "json-lines", "image-list" or "coco".
+        format: the format, such as "csv", "json-lines", "image-list" or "coco", or a class of
+            `loupe.Format`.
         annotations: the annotation file; relative paths start at the folder of the pipeline.
         images: the folder that image paths are relative to.
         name: its name in the release (default: that of the file).
@@ -71,7 +74,17 @@ def source(
         options: further keys of a source (docs/build-files.md), and the columns of a table:
             `identity`, `captions`, `image`, `split_column`, `licence_column`, `creator`,
             `source_url`, `delimiter`, `encoding`.
+
+    Raises:
+        UsageError: a class is no format, or has the name of another format.
     """
+    if isinstance(format, type):
+        if not issubclass(format, Importer):
+            raise UsageError(
+                f"source {str(annotations)!r}: {format.__name__} is no format; "
+                f"expected a class of loupe.Format, or the name of a format"
+            )
+        format = declare_format(format)  # noqa: A001
     stated = {"name": name, "licence": licence, "split": split}
     given = {key: value for key, value in stated.items() if value is not None}
     return {"format": format, "annotations": annotations, "images": images, **given, **options}
