@@ -3,7 +3,7 @@
 import inspect
 
 from loupe.annotate.interfaces.own_pages import OwnPage as Page
-from loupe.api.step import code_digest
+from loupe.api.references import code_digest
 from loupe.schemas.base import digest_of
 from loupe.sources.annotations import Importer as Format
 
