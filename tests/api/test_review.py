@@ -77,6 +77,9 @@ def test_a_choice_changes_a_field_and_the_release_has_it(
     rows = {row["identity"]: row["label"] for row in loupe.open_release(folder).rows()}
     colours = {name: [one["colour"] for one in labels] for name, labels in rows.items()}
     assert colours == {"P0": ["green"], "P1": [], "P2": ["red"]}
+    card = (folder / "README.md").read_text(encoding="utf-8")
+    assert "Unreviewed" not in card, "people decided on the labels, and no model wrote a text"
+    assert "meant to distinguish" not in card
 
     draw_photograph(tmp_path / "photos" / "P3.jpg", 3)
     added = [lines[0], "P3,Thing 3.", *lines[1:3], "P2,Another thing 2."]
