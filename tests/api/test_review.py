@@ -7,15 +7,18 @@ import pytest
 
 import loupe
 from loupe import Image
-from loupe.annotate.interfaces.own_pages import NAMES, OwnPage
+from loupe.annotate.interfaces.own_pages import NAMES, OwnPage, record_of
 from loupe.annotate.queues import Queue, declare_queues, load_queues
-from loupe.db.entities import StoredEntity
+from loupe.db.entities import StoredEntity, fetch, new_entity
 from loupe.db.store import Store
 from loupe.flows.engine.pipeline import run_pipeline
 from loupe.models.profiles.loader import load_profile
 from loupe.release.verify import verify_release
+from loupe.schemas import records
+from loupe.schemas.provenance import Role
 from tests.annotate.interfaces.regions import Regions, ticked, variables, written
 from tests.api.shop import draw_photograph
+from tests.db.samples import store_entities
 from tests.flows.ccd_reviewers import answer_all, open_office
 from tests.flows.runs import context_of
 
@@ -129,3 +132,21 @@ def test_queues_of_a_pipeline_are_known_to_other_commands(tmp_path: Path) -> Non
     file.write_text("[queues.other-labels]\noverlap = 2\n", encoding="utf-8")
     queue = load_queues(file).queue_named("other-labels")
     assert (queue.kind, queue.choices, queue.overlap) == ("label", ("red", "green"), 2)
+
+
+def test_the_page_of_a_record_made_of_a_caption_shows_the_caption(sqlite_store: Store) -> None:
+    caption = new_entity(
+        records.Caption(source="s", position=0, text="A red mug.", author="x"), "shop"
+    )
+    made = new_entity(
+        record_of("label")(colour="red"),
+        "shop",
+        parents=[(Role.DERIVED_FROM, caption.id)],
+    )
+    store_entities(sqlite_store, [caption, made])
+    queue = Queue(kind="label", interface="own-choice", name="s-x", dataset="shop", field="colour")
+    page = OwnPage(queue)
+    shown = fetch(sqlite_store, [made.id])[made.id]
+    related = page.related(sqlite_store, [shown])[made.id]
+    html = page.data(shown, related=related, images=None)["item_html"]  # type: ignore[arg-type]
+    assert "<b>caption</b></td><td>A red mug." in html
