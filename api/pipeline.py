@@ -33,7 +33,7 @@ from loupe.schemas import records
 from loupe.schemas.base import DATASET_PATTERN, VERSION_PATTERN
 from loupe.schemas.build import SourceSpec
 from loupe.schemas.chat import NamedModel
-from loupe.schemas.errors import UsageError
+from loupe.schemas.errors import ConfigurationError, UsageError
 from loupe.schemas.plugins import plugins
 from loupe.schemas.profile import Profile
 from loupe.schemas.provenance import Role
@@ -102,11 +102,15 @@ def _source_spec(stated: Mapping[str, Any], dataset: str, folder: Path) -> Sourc
     Raises:
         ConfigurationError: a key is unknown, missing or invalid.
     """
+    known = {*SourceSpec.model_fields, *_COLUMNS}
     columns = {name: stated[name] for name in _COLUMNS if name in stated}
     values = {name: value for name, value in stated.items() if name not in _COLUMNS}
     stem = Path(str(values.get("annotations", ""))).stem
     stem = "".join(one if one.isalnum() or one in "._-" else "-" for one in stem).strip("._-")
     values.setdefault("name", stem if stem and stem != dataset else f"{dataset}-source")
+    if unknown := sorted(values.keys() - known):
+        hint = nearest_hint(unknown[0], known)
+        raise ConfigurationError(f"source {values['name']!r}: unknown key {unknown[0]!r}; {hint}")
     if columns:
         values["columns"] = columns
     return validated(SourceSpec, values, f"source {values['name']!r}", folder=folder)
@@ -185,7 +189,10 @@ def gate(
         UsageError: the policy cannot be read, there is no such page, or the record lacks what the
             page shows.
     """
-    parse_policy(policy)
+    try:
+        parse_policy(policy)
+    except UsageError as error:
+        raise UsageError(f"gate {name!r}: {error}") from error
     if page not in _OWN_PAGES and page not in plugins("pages"):
         hint = nearest_hint(page, (*_OWN_PAGES, *plugins("pages")))
         raise UsageError(f"gate {name!r}: no page is called {page!r}; {hint}")
@@ -243,15 +250,17 @@ class Release(Part):
     def described(self) -> str:
         """Return its test split."""
         share = self.test_share
-        return "release" if share is None else f"release, {share:.0%} of the identities for testing"
+        chance = f"release, each identity is for testing with a chance of {share or 0:.0%}"
+        return "release" if share is None else chance
 
 
 def release(*, test_share: float | None = None) -> Release:
     """Return the release: an immutable, verified folder.
 
     Args:
-        test_share: the share of the identities that are for testing, the others for training; None
-            keeps the splits of the sources.
+        test_share: the chance of each identity to be for testing, the others are for training; the
+            split of an identity does not depend on which others there are, so that of few
+            identities another share is for testing. None keeps the splits of the sources.
 
     Raises:
         UsageError: the share is not between 0 and 1.
@@ -393,14 +402,22 @@ class Pipeline:
 
     def __repr__(self) -> str:
         lines = [f"Pipeline {self.name} {self.version}"]
-        lines += [f"  {one.described()}" for one in self.parts]
+        lines += [f"  {one}" for one in self._described()]
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
         from html import escape
 
-        items = "".join(f"<li>{escape(one.described())}</li>" for one in self.parts)
+        items = "".join(f"<li>{escape(one)}</li>" for one in self._described())
         return f"<p><b>{escape(self.name)} {escape(self.version)}</b></p><ol>{items}</ol>"
+
+    def _described(self) -> Iterator[str]:
+        """Yield each source and each part in a line, for people."""
+        for one in self.sources:
+            yield f"source {Path(str(one.get('annotations', '?'))).name} ({one.get('format', '?')})"
+        for part in self.parts:
+            if not isinstance(part, Select):
+                yield part.described()
 
     def build(self, limit: int | None = None) -> OwnBuild:
         """Return the build of the engine.

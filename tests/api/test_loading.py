@@ -6,6 +6,7 @@ from pkgutil import resolve_name
 import pytest
 import yaml
 
+import loupe
 from loupe.api.deployments import register_pipelines
 from loupe.api.loading import load_pipeline
 from loupe.models.profiles.settings import Settings
@@ -30,7 +31,7 @@ def write(folder: Path, *lines: str, name: str = "shop.py") -> str:
 def test_a_pipeline_knows_the_folder_of_its_file(tmp_path: Path) -> None:
     pipeline = load_pipeline(write(tmp_path, ONE.format("shop")))
     assert pipeline.build().sources[0].annotations == tmp_path / "shop.csv"
-    assert repr(pipeline).startswith("Pipeline shop 0.1.0\n  sources\n")
+    assert repr(pipeline).startswith("Pipeline shop 0.1.0\n  source shop.csv (csv)\n  release")
 
 
 @pytest.mark.parametrize(
@@ -78,6 +79,22 @@ def test_a_model_of_drawn_worlds_is_refused_for_photographs(tmp_path: Path) -> N
     profile.write_text(f"description{stated}", encoding="utf-8")
     found = [one for one in pipeline.check(str(profile)) if one.subject.startswith("model ")]
     assert [one.subject for one in found] == ["model Qwen/Qwen3-VL-4B-Instruct@main"]
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [("identitiy", "identity"), ("caption", "captions"), ("licens", "licence")],
+)
+def test_a_misspelt_key_of_a_source_is_corrected(written: str, meant: str) -> None:
+    source = loupe.source("csv", "shop.csv", **{written: "x"})
+    pipeline = loupe.Pipeline("shop", version="0.1.0", sources=[source], steps=[loupe.release()])
+    with pytest.raises(ConfigurationError, match=f"'{written}'; did you mean {meant}.$"):
+        pipeline.build()
+
+
+def test_a_wrong_policy_names_its_gate() -> None:
+    with pytest.raises(UsageError, match="gate 'labels': a policy must be"):
+        loupe.gate("labels", policy="always")
 
 
 @pytest.mark.parametrize(
