@@ -8,7 +8,7 @@ import pytest
 import loupe
 from loupe import Image
 from loupe.annotate.interfaces.own_pages import NAMES, OwnPage, record_of
-from loupe.annotate.queues import Queue, declare_queues, load_queues
+from loupe.annotate.queues import Queue, declare_queues, load_queues, queues_in_use
 from loupe.db.entities import StoredEntity, fetch, new_entity
 from loupe.db.store import Store
 from loupe.flows.engine.pipeline import run_pipeline
@@ -150,3 +150,19 @@ def test_the_page_of_a_record_made_of_a_caption_shows_the_caption(sqlite_store: 
     related = page.related(sqlite_store, [shown])[made.id]
     html = page.data(shown, related=related, images=None)["item_html"]  # type: ignore[arg-type]
     assert "<b>caption</b></td><td>A red mug." in html
+
+
+def test_a_queue_is_listed_before_anything_was_sent_to_people(sqlite_store: Store) -> None:
+    gates = [
+        loupe.gate("labels", of=Label, page="choice", field="colour", policy="required"),
+        loupe.gate("nobody", of=Label, page="choice", field="colour", policy="auto"),
+    ]
+    declare_queues("stall", {one.name: one.queue() for one in gates})
+
+    def listed() -> list[str]:
+        used = [one.name for one in queues_in_use(sqlite_store, load_queues())]
+        return [name for name in used if name.startswith("stall-")]
+
+    assert listed() == []
+    store_entities(sqlite_store, [new_entity(record_of("label")(colour="red"), "stall")])
+    assert listed() == ["stall-labels"]
