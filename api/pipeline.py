@@ -328,6 +328,7 @@ class Pipeline:
         steps: Sequence[Part],
         tags: Sequence[str] = (),
         seed: int = 0,
+        max_unusable_share: float = 0.5,
         folder: str | Path | None = None,
     ) -> None:
         """State a pipeline.
@@ -339,6 +340,8 @@ class Pipeline:
             steps: steps, gates and the release, in order.
             tags: what the dataset is about, for search.
             seed: the seed of draws.
+            max_unusable_share: the share of unusable answers of a model above which nothing is
+                released.
             folder: where relative paths start (default: the folder of the file that calls this).
 
         Raises:
@@ -350,6 +353,7 @@ class Pipeline:
         self.name = name
         self.version = version
         self.seed = seed
+        self.max_unusable_share = max_unusable_share
         self.tags = tuple(tags)
         self.sources = tuple(dict(one) for one in sources)
         self.steps = tuple(steps)
@@ -430,6 +434,7 @@ class Pipeline:
             "dataset": self.name,
             "version": self.version,
             "seed": self.seed,
+            "max_unusable_share": self.max_unusable_share,
             "policies": {one.name: one.policy for one in self.parts if isinstance(one, Gate)},
             "limit": limit,
             "test_share": released[-1].test_share if released else None,
@@ -570,9 +575,14 @@ class Pipeline:
         """Run the first records of each source through all steps, in a store that is thrown away.
 
         Models are asked and paid as usual; people are not asked.
+
+        Raises:
+            UsageError: `items` is less than 1.
         """
         from loupe.api.previewing import preview
 
+        if items < 1:
+            raise UsageError(f"a preview needs at least one record of each source; got {items}")
         return preview(self, items, profile)
 
 

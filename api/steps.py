@@ -441,6 +441,10 @@ def step_called(name: str) -> Any:
     raise UsageError(f"no step is called {name!r}; {nearest_hint(name, [*OWN, *plugins('steps')])}")
 
 
+def __dir__() -> list[str]:
+    return sorted({*OWN, *plugins("steps")})
+
+
 def __getattr__(name: str) -> Any:
     if name == "filter":
         return filter_where

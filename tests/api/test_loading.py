@@ -5,13 +5,18 @@ from pkgutil import resolve_name
 
 import pytest
 import yaml
+from typer import BadParameter
 
 import loupe
 from loupe.api.deployments import register_pipelines
 from loupe.api.loading import load_pipeline
+from loupe.api.reading import OpenedStore
+from loupe.db.store import Store
+from loupe.flows.cli.run import run
 from loupe.models.profiles.settings import Settings
 from loupe.schemas.errors import ConfigurationError, UsageError
 from loupe.services.prefect_server import deployments_of
+from tests.db.samples import caption, store_entities
 
 DOCS = Path(__file__).parents[2] / "docs"
 SHOP = """
@@ -130,3 +135,18 @@ def test_a_pipeline_becomes_a_deployment(tmp_path: Path, monkeypatch: pytest.Mon
     assert resolve_name(entrypoint).name == "my-shop"
     with pytest.raises(UsageError, match="is that of a flow of Loupe"):
         register_pipelines(settings, [write(tmp_path, ONE.format("evaluate"), name="other.py")])
+
+
+def test_what_cannot_be_meant_is_refused(tmp_path: Path, sqlite_store: Store) -> None:
+    path = write(tmp_path, ONE.format("shop"))
+    with pytest.raises(UsageError, match="at least one record of each source; got 0"):
+        load_pipeline(path).preview(0)
+    with pytest.raises(BadParameter, match="--config is for the builds of papers"):
+        run(path, config=tmp_path / "build.toml")
+    store_entities(sqlite_store, [made := caption()])
+    opened = OpenedStore(sqlite_store)
+    assert repr(opened) == f"OpenedStore of {made.dataset}"
+    with pytest.raises(UsageError, match=r"no state is called 'refused'"):
+        opened.items(made.dataset, state="refused")
+    assert set(dir(loupe.steps)) >= {"check", "describe", "filter", "near_duplicates"}
+    assert "Part" not in dir(loupe.steps)
