@@ -68,7 +68,10 @@ class _NearDuplicates(Part):
         """
         run.refresh()
         run.settings(self)
-        stage = Stage(f"{self.name}_look", self.version, run.dataset, {"dataset": run.dataset})
+        look_stage = f"{self.name}_look"
+        configuration = {"dataset": run.dataset}
+        label = f"{self.name}: compute fingerprints"
+        stage = Stage(look_stage, self.version, run.dataset, configuration, label=label)
 
         def look(images: Sequence[StoredEntity]) -> list[WorkResult]:
             return [_looked_at(run, one) for one in images]
