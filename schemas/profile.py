@@ -414,7 +414,7 @@ ChatModelSpec = Annotated[
 
 class _WriterSettings(Record):
     prompt: str
-    models: tuple[ChatModelSpec, ...]
+    models: tuple[ChatModelSpec, ...] = Field(min_length=1)
     max_characters: int = Field(default=2000, gt=0)
 
     @model_validator(mode="after")
@@ -435,7 +435,7 @@ class RewriteSettings(_WriterSettings):
     """
 
     prompt: str = "rewrite_description"
-    models: tuple[ChatModelSpec, ...] = ()
+    models: tuple[ChatModelSpec, ...] = Field(default=(), min_length=1)
 
 
 class JudgeSettings(Record):
