@@ -635,8 +635,15 @@ def apply_policy(store: Store, queue: Queue) -> int:
 def queues_in_use(
     store: Store, declared: Declarations, policy: Policy | None = None
 ) -> list[Queue]:
-    """Return queues that have tasks, have checked items, or are declared."""
+    """Return queues that have tasks, have checked items, or are declared.
+
+    Those that pipelines declared count once there are items that people decide on.
+    """
     names = {queue for queue, _ in count_tasks(store)} | set(declared.queues)
+    for queue in declared.own.values():
+        is_asked = queue.policy.policy != "auto"
+        if is_asked and queue.dataset in count_states(store, queue.kind, queue.left_out):
+            names.add(queue.name)
     for name, step in declared.steps.items():
         if step.checked:
             names |= {f"{dataset}-{name}" for dataset in count_states(store, step.kind)}

@@ -111,7 +111,7 @@ def pipeline_of(values: Mapping[str, Any], folder: Path, what: str) -> Pipeline:
     Raises:
         ConfigurationError: a key or a step is unknown, or has wrong values.
     """
-    known = {"dataset", "version", "seed", "tags", "sources", "steps"}
+    known = {"dataset", "version", "seed", "max_unusable_share", "tags", "sources", "steps"}
     if unknown := sorted(values.keys() - known):
         raise ConfigurationError(
             f"{what}: unknown key {unknown[0]!r}; known keys are {', '.join(sorted(known))}"
@@ -122,6 +122,7 @@ def pipeline_of(values: Mapping[str, Any], folder: Path, what: str) -> Pipeline:
         values["dataset"],
         version=values["version"],
         seed=values.get("seed", 0),
+        max_unusable_share=values.get("max_unusable_share", 0.5),
         tags=values.get("tags", ()),
         sources=values["sources"],
         steps=[_stated_step(one, number, what) for number, one in enumerate(values["steps"], 1)],

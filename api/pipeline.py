@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 from loupe.annotate.queues import Step as QueueStep
 from loupe.annotate.queues import declare_queues, parse_policy
 from loupe.api.llm import ModelStep
+from loupe.api.models import MODELS
 from loupe.api.parts import OwnBuild, OwnRun, Part, reopen_stale
 from loupe.api.records import Record, column_of
 from loupe.api.selecting import Select
@@ -27,17 +28,20 @@ from loupe.flows.engine.stopping import Budget
 from loupe.flows.withdrawal.execution import resume_reopened
 from loupe.models.profiles.loader import load_profile
 from loupe.models.profiles.settings import Settings, load_settings
+from loupe.release.card.model_use import BUILTIN_PREFIX, is_drawn
 from loupe.schemas import records
 from loupe.schemas.base import DATASET_PATTERN, VERSION_PATTERN
 from loupe.schemas.build import SourceSpec
 from loupe.schemas.chat import NamedModel
-from loupe.schemas.errors import UsageError
+from loupe.schemas.errors import ConfigurationError, UsageError
 from loupe.schemas.plugins import plugins
 from loupe.schemas.profile import Profile
 from loupe.schemas.provenance import Role
 from loupe.schemas.release import DatasetForm, ReleasedColumn
 from loupe.schemas.validation import nearest_hint, validated
-from loupe.services.diagnosis import Finding
+from loupe.services.diagnosis import Finding, lacking
+from loupe.sources.annotations import Importer
+from loupe.sources.importer import declare_format
 
 if TYPE_CHECKING:
     from loupe.api.previewing import Preview
@@ -48,7 +52,7 @@ _OWN_PAGES = {name: f"own-{name}" for name in ("text", "choice", "compare", "ima
 
 
 def source(
-    format: str,  # noqa: A002 - the field's word
+    format: str | type[Importer],  # noqa: A002 - the field's word
     annotations: str | Path,
     *,
     images: str | Path = ".",
@@ -60,7 +64,8 @@ def source(
     """Return a source: an annotation file, and the folder of its images.
 
     Args:
-        format: the format, such as "csv", "json-lines", "image-list" or "coco".
+        format: the format, such as "csv", "json-lines", "image-list" or "coco", or a class of
+            `loupe.Format`.
         annotations: the annotation file; relative paths start at the folder of the pipeline.
         images: the folder that image paths are relative to.
         name: its name in the release (default: that of the file).
@@ -69,7 +74,17 @@ def source(
         options: further keys of a source (docs/build-files.md), and the columns of a table:
             `identity`, `captions`, `image`, `split_column`, `licence_column`, `creator`,
             `source_url`, `delimiter`, `encoding`.
+
+    Raises:
+        UsageError: a class is no format, or has the name of another format.
     """
+    if isinstance(format, type):
+        if not issubclass(format, Importer):
+            raise UsageError(
+                f"source {str(annotations)!r}: {format.__name__} is no format; "
+                f"expected a class of loupe.Format, or the name of a format"
+            )
+        format = declare_format(format)  # noqa: A001
     stated = {"name": name, "licence": licence, "split": split}
     given = {key: value for key, value in stated.items() if value is not None}
     return {"format": format, "annotations": annotations, "images": images, **given, **options}
@@ -87,11 +102,15 @@ def _source_spec(stated: Mapping[str, Any], dataset: str, folder: Path) -> Sourc
     Raises:
         ConfigurationError: a key is unknown, missing or invalid.
     """
+    known = {*SourceSpec.model_fields, *_COLUMNS}
     columns = {name: stated[name] for name in _COLUMNS if name in stated}
     values = {name: value for name, value in stated.items() if name not in _COLUMNS}
     stem = Path(str(values.get("annotations", ""))).stem
     stem = "".join(one if one.isalnum() or one in "._-" else "-" for one in stem).strip("._-")
     values.setdefault("name", stem if stem and stem != dataset else f"{dataset}-source")
+    if unknown := sorted(values.keys() - known):
+        hint = nearest_hint(unknown[0], known)
+        raise ConfigurationError(f"source {values['name']!r}: unknown key {unknown[0]!r}; {hint}")
     if columns:
         values["columns"] = columns
     return validated(SourceSpec, values, f"source {values['name']!r}", folder=folder)
@@ -170,7 +189,10 @@ def gate(
         UsageError: the policy cannot be read, there is no such page, or the record lacks what the
             page shows.
     """
-    parse_policy(policy)
+    try:
+        parse_policy(policy)
+    except UsageError as error:
+        raise UsageError(f"gate {name!r}: {error}") from error
     if page not in _OWN_PAGES and page not in plugins("pages"):
         hint = nearest_hint(page, (*_OWN_PAGES, *plugins("pages")))
         raise UsageError(f"gate {name!r}: no page is called {page!r}; {hint}")
@@ -228,15 +250,17 @@ class Release(Part):
     def described(self) -> str:
         """Return its test split."""
         share = self.test_share
-        return "release" if share is None else f"release, {share:.0%} of the identities for testing"
+        chance = f"release, each identity is for testing with a chance of {share or 0:.0%}"
+        return "release" if share is None else chance
 
 
 def release(*, test_share: float | None = None) -> Release:
     """Return the release: an immutable, verified folder.
 
     Args:
-        test_share: the share of the identities that are for testing, the others for training; None
-            keeps the splits of the sources.
+        test_share: the chance of each identity to be for testing, the others are for training; the
+            split of an identity does not depend on which others there are, so that of few
+            identities another share is for testing. None keeps the splits of the sources.
 
     Raises:
         UsageError: the share is not between 0 and 1.
@@ -305,6 +329,7 @@ class Pipeline:
         steps: Sequence[Part],
         tags: Sequence[str] = (),
         seed: int = 0,
+        max_unusable_share: float = 0.5,
         folder: str | Path | None = None,
     ) -> None:
         """State a pipeline.
@@ -316,6 +341,8 @@ class Pipeline:
             steps: steps, gates and the release, in order.
             tags: what the dataset is about, for search.
             seed: the seed of draws.
+            max_unusable_share: the share of unusable answers of a model above which nothing is
+                released.
             folder: where relative paths start (default: the folder of the file that calls this).
 
         Raises:
@@ -327,6 +354,7 @@ class Pipeline:
         self.name = name
         self.version = version
         self.seed = seed
+        self.max_unusable_share = max_unusable_share
         self.tags = tuple(tags)
         self.sources = tuple(dict(one) for one in sources)
         self.steps = tuple(steps)
@@ -414,14 +442,22 @@ class Pipeline:
 
     def __repr__(self) -> str:
         lines = [f"Pipeline {self.name} {self.version}"]
-        lines += [f"  {one.described()}" for one in self.parts]
+        lines += [f"  {one}" for one in self._described()]
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
         from html import escape
 
-        items = "".join(f"<li>{escape(one.described())}</li>" for one in self.parts)
+        items = "".join(f"<li>{escape(one)}</li>" for one in self._described())
         return f"<p><b>{escape(self.name)} {escape(self.version)}</b></p><ol>{items}</ol>"
+
+    def _described(self) -> Iterator[str]:
+        """Yield each source and each part in a line, for people."""
+        for one in self.sources:
+            yield f"source {Path(str(one.get('annotations', '?'))).name} ({one.get('format', '?')})"
+        for part in self.parts:
+            if not isinstance(part, Select):
+                yield part.described()
 
     def build(self, limit: int | None = None) -> OwnBuild:
         """Return the build of the engine.
@@ -434,6 +470,7 @@ class Pipeline:
             "dataset": self.name,
             "version": self.version,
             "seed": self.seed,
+            "max_unusable_share": self.max_unusable_share,
             "policies": {one.name: one.policy for one in self.parts if isinstance(one, Gate)},
             "limit": limit,
             "test_share": released[-1].test_share if released else None,
@@ -497,11 +534,24 @@ class Pipeline:
             specs += [one for one in part.specs(profile) if one not in specs]
         return specs
 
-    def _checks(self, _: OwnBuild, profile: Profile) -> Iterator[Finding]:
-        """Load every prompt, so that a wrong one is found before anything is paid for."""
+    def _checks(self, build: OwnBuild, profile: Profile) -> Iterator[Finding]:
+        """Load every prompt, and refuse models that know only drawn worlds for other sources."""
         for part in self.parts:
             part.values(profile)
-        yield from ()
+        if all(map(is_drawn, build.sources)):
+            return
+        asked = self._models(profile)
+        for key, kind in MODELS.items():
+            spec = kind.spec(profile)
+            if spec is None or spec not in asked:
+                continue
+            if spec.name.startswith(BUILTIN_PREFIX):
+                yield lacking(
+                    f"model {spec.ref}",
+                    f"it is built in and knows only drawn pictures, not the images of these "
+                    f"sources; the {key.__name__} of a pipeline is [{kind.missing}] of its profile",
+                    f"state [{kind.missing}] in a profile (docs/python.md#models)",
+                )
 
     def check(self, profile: str | None = None) -> list[Finding]:
         """Check whether a run can succeed: files, terms, people, keys, servers and models."""
@@ -561,9 +611,14 @@ class Pipeline:
         """Run the first records of each source through all steps, in a store that is thrown away.
 
         Models are asked and paid as usual; people are not asked.
+
+        Raises:
+            UsageError: `items` is less than 1.
         """
         from loupe.api.previewing import preview
 
+        if items < 1:
+            raise UsageError(f"a preview needs at least one record of each source; got {items}")
         return preview(self, items, profile)
 
 

@@ -81,10 +81,10 @@ class Preview:
 
     @property
     def estimate(self) -> str:
-        """What the whole would take, in a sentence."""
+        """What the whole would take, in a sentence; what is started once is counted too often."""
         share = self.records / max(1, self.read)
         tokens = sum((one.tokens_in or 0) + (one.tokens_out or 0) for one in self.costs)
-        parts = [f"{self.records:,} records", f"about {duration(self.seconds * share)}"]
+        parts = [f"{self.records:,} records", f"at most about {duration(self.seconds * share)}"]
         if tokens:
             parts.append(f"about {round(tokens * share):,} tokens")
         for currency in sorted({one.currency for one in self.costs if one.currency}):

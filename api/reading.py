@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, get_args
 
 from loupe.api.values import Caption
 from loupe.db.calls import cost_rows
@@ -18,6 +18,7 @@ from loupe.release.format.row_files import ListedRelease
 from loupe.release.verify import verify_release
 from loupe.schemas.base import Split
 from loupe.schemas.errors import IntegrityError, UsageError
+from loupe.schemas.provenance import State
 from loupe.schemas.release import Manifest
 from loupe.schemas.validation import nearest_hint
 
@@ -232,6 +233,9 @@ def open_release(path: str | Path, settings: Settings | None = None) -> OpenedRe
         return OpenedRelease(find_release(store, str(path)).existing_folder())
 
 
+_STATES = get_args(State)
+
+
 class OpenedStore:
     """The store of an installation, for reading."""
 
@@ -244,6 +248,9 @@ class OpenedStore:
 
     def __enter__(self) -> Self:
         return self
+
+    def __repr__(self) -> str:
+        return f"OpenedStore of {', '.join(self.datasets) or 'no dataset'}"
 
     def __exit__(self, *_: object) -> None:
         self.close()
@@ -267,6 +274,9 @@ class OpenedStore:
             kind: a kind such as "image", "caption" or one's own, or its class.
             state: "proposed", "accepted", "rejected", "superseded", "inactive" or "withdrawn", or
                 several of them (default: all).
+
+        Raises:
+            UsageError: there is no such dataset or state.
         """
         import json
 
@@ -277,6 +287,10 @@ class OpenedStore:
         self._require(dataset)
         name = kind if isinstance(kind, str) else kind_of(kind)
         states = [state] if isinstance(state, str) else state
+        for stated in states or ():
+            if stated not in _STATES:
+                hint = nearest_hint(stated, _STATES)
+                raise UsageError(f"no state is called {stated!r}; {hint}")
         rows = []
         for one in find(self._store, dataset, name, states=states):
             fields = json.loads(one.payload)

@@ -1,8 +1,10 @@
 """References to functions in files, which other processes follow: a script needs no package."""
 
+import ast
 import importlib.util
 import inspect
 import sys
+import textwrap
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -71,3 +73,21 @@ def module_in(file: str) -> ModuleType:
         sys.modules.pop(name, None)
         raise
     return module
+
+
+def code_digest(function: Callable[..., Any]) -> str:
+    """Return a digest of the code of a function; comments, docstring and decorators do not count.
+
+    Where the source is not known, as in a shell, it is that of the compiled code.
+    """
+    try:
+        tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
+    except (OSError, TypeError, SyntaxError):
+        code = function.__code__
+        return digest_of(code.co_code.hex(), repr(code.co_names), repr(code.co_consts))
+    (definition,) = tree.body
+    if isinstance(definition, ast.FunctionDef):
+        definition.decorator_list = []
+        if ast.get_docstring(definition) is not None:
+            definition.body = definition.body[1:] or [ast.Pass()]
+    return digest_of(ast.unparse(definition))

@@ -4,7 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, NamedTuple
 
-from loupe.api.parts import OwnRun, Part, is_original
+from loupe.api.parts import OwnRun, Part, is_original, without_code
+from loupe.api.plugging import format_digest
 from loupe.db.entities import (
     LIVE,
     NewEntity,
@@ -25,6 +26,8 @@ from loupe.schemas.build import SourceSpec
 from loupe.schemas.plugins import plugins
 from loupe.schemas.provenance import Role
 from loupe.schemas.records import Caption, Image
+from loupe.schemas.video import StageSettings
+from loupe.sources.importer import declared_format
 from loupe.sources.records import Row
 
 NAME = "select"
@@ -54,6 +57,10 @@ class Select(Part):
         values: dict[str, Any] = {"source": source.id, "test_share": share, "seed": build.seed}
         if (plugin := plugins("formats").get(spec.format)) is not None:
             values["package"] = f"{plugin.package} {plugin.package_version}"
+        if (form := declared_format(spec.format)) is not None:
+            values["format"] = {"name": form.__qualname__, "version": form.version}
+            values["code"] = format_digest(form)
+            self._warn_of_code(run, spec, values)
         settings = store_settings(run.context, run.dataset, NAME, VERSION, values)
         run.current.add(settings.id)
         copies = _Copies(run, settings, share, _earlier_copies(run, spec, settings))
@@ -82,6 +89,17 @@ class Select(Part):
                     run.keep(copy.kept)
             run.is_fresh = False
         return report
+
+    def _warn_of_code(self, run: OwnRun, spec: SourceSpec, values: Mapping[str, Any]) -> None:
+        """Say if the code of a format changed and its version did not."""
+        before = [one.record(StageSettings).values for one in run.stage_settings(NAME)]
+        same = [one["code"] for one in before if without_code(one) == without_code(values)]
+        if same and values["code"] not in same:
+            run.say(
+                f"warning: the code of the format {spec.format!r} changed, but its version is "
+                f"still {values['format']['version']!r}: what it read stays; raise the version of "
+                f"the class to read the file again"
+            )
 
 
 def _earlier_copies(run: OwnRun, spec: SourceSpec, settings: NewEntity) -> dict[str, str]:

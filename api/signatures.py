@@ -47,6 +47,11 @@ def signature_of(function: Callable[..., Any], known_models: Collection[type]) -
         UsageError: types are missing or unknown; the message says which, and what is expected.
     """
     name = getattr(function, "__name__", "the step")
+    if name == "<lambda>":
+        raise UsageError(
+            f"a lambda cannot be a step, as it has no types; write a function (def) whose first "
+            f"parameter is {_KNOWN}"
+        )
     try:
         hints = get_type_hints(function)
     except Exception as error:

@@ -1,8 +1,5 @@
 """Steps: plain functions on images, captions and records, run with all guarantees of the engine."""
 
-import ast
-import inspect
-import textwrap
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -19,7 +16,7 @@ from loupe.api.parts import (
     pending,
     refuse_again,
 )
-from loupe.api.references import reference_to
+from loupe.api.references import code_digest, reference_to
 from loupe.api.signatures import Signature, kind_of, signature_of
 from loupe.api.values import Crop, Image
 from loupe.db.decisions import decide
@@ -377,21 +374,3 @@ def filter(one: Step) -> Step:  # noqa: A001 - the field's word
     if not one.signature.is_filter:
         raise UsageError(f"step {one.name!r} is no filter: it returns {one.makes[0]}, not bool")
     return one
-
-
-def code_digest(function: Callable[..., Any]) -> str:
-    """Return a digest of the code of a function; comments, docstring and decorators do not count.
-
-    Where the source is not known, as in a shell, it is that of the compiled code.
-    """
-    try:
-        tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
-    except (OSError, TypeError, SyntaxError):
-        code = function.__code__
-        return digest_of(code.co_code.hex(), repr(code.co_names), repr(code.co_consts))
-    (definition,) = tree.body
-    if isinstance(definition, ast.FunctionDef):
-        definition.decorator_list = []
-        if ast.get_docstring(definition) is not None:
-            definition.body = definition.body[1:] or [ast.Pass()]
-    return digest_of(ast.unparse(definition))

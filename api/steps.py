@@ -70,7 +70,10 @@ class _NearDuplicates(Part):
         """
         run.refresh()
         run.settings(self)
-        stage = Stage(f"{self.name}_look", self.version, run.dataset, {"dataset": run.dataset})
+        look_stage = f"{self.name}_look"
+        configuration = {"dataset": run.dataset}
+        label = f"{self.name}: compute fingerprints"
+        stage = Stage(look_stage, self.version, run.dataset, configuration, label=label)
 
         def look(images: Sequence[StoredEntity]) -> list[WorkResult]:
             return [_looked_at(run, one) for one in images]
@@ -448,6 +451,10 @@ def step_called(name: str) -> Any:
             found.package = f"{plugin.package} {plugin.package_version}"
         return found
     raise UsageError(f"no step is called {name!r}; {nearest_hint(name, [*OWN, *plugins('steps')])}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*OWN, *plugins("steps")})
 
 
 def __getattr__(name: str) -> Any:

@@ -83,6 +83,7 @@ from loupe.schemas.release import (
     EmbedderPurpose,
     EmbedderUse,
     Manifest,
+    ModelUse,
     ReleasedFile,
     ReleaseStatistics,
 )
@@ -207,6 +208,16 @@ class _ReleaseSpec(NamedTuple):
     checks: Checks
 
 
+def _is_unreviewed(
+    contents: Contents, statistics: ReleaseStatistics, models: Sequence[ModelUse]
+) -> bool:
+    """Whether nobody reviewed what was made; a dataset of one's own may have made nothing."""
+    if is_reviewed(statistics) or contents.has_reviewed_records:
+        return False
+    made = statistics.descriptions or statistics.rewrites.released or models
+    return bool(made) or contents.dataset_form is None
+
+
 def _write_release(
     connection: Connection,
     blobs: BlobStore,
@@ -268,7 +279,7 @@ def _write_release(
         demonstration=is_demonstration(
             models, sources, (*trackers, *(editor for editor, _ in editors))
         ),
-        unreviewed=not is_reviewed(statistics),
+        unreviewed=_is_unreviewed(contents, statistics, models),
         entities_sha256=tally.entities_sha256,
         sources=sources,
         prompts=prompts,

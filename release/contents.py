@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection
 
 from loupe.db.blobs import suffix_of
+from loupe.db.decisions import decided_by_people
 from loupe.db.entities import LIVE, StoredEntity, fetch, pages
 from loupe.db.release_rows import (
     UNKNOWN,
@@ -123,6 +124,7 @@ class Contents:
         self.dataset_form = dataset_form(connection, dataset)
         self._texts: set[str] = set()
         self._own: dict[str, dict[str, list[OwnRecord]]] = {}
+        self.has_reviewed_records = False
         self.without_captions = 0
         self.without_anchor = 0
         self._groups_left_out: Counter[str] = Counter()
@@ -247,7 +249,11 @@ class Contents:
         """The dataset's own records about images, by image and kind."""
         kinds = [column.name for column in self.form.own]
         found: dict[str, dict[str, list[OwnRecord]]] = {}
-        for one in own_records(self._connection, self._dataset, kinds, images):
+        listed = list(own_records(self._connection, self._dataset, kinds, images))
+        if listed and not self.has_reviewed_records:
+            ids = [id_ for one in listed for id_ in (one.entity.id, *one.above)]
+            self.has_reviewed_records = bool(decided_by_people(self._connection, ids))
+        for one in listed:
             of_image = found.setdefault(str(one.entity.group), {})
             of_image.setdefault(one.entity.kind, []).append(one)
         return found

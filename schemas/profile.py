@@ -429,9 +429,13 @@ class _WriterSettings(Record):
 
 
 class RewriteSettings(_WriterSettings):
-    """The models that rewrite each description, and the prompt they are given."""
+    """The models that rewrite each description, and the prompt they are given.
+
+    Without models, nothing can be rewritten; what rewrites nothing needs none.
+    """
 
     prompt: str = "rewrite_description"
+    models: tuple[ChatModelSpec, ...] = Field(default=(), min_length=1)
 
 
 class JudgeSettings(Record):
@@ -535,7 +539,7 @@ class Profile(Record):
 
     name: str
     description: str
-    rewrite: RewriteSettings
+    rewrite: RewriteSettings = RewriteSettings()
     faithfulness: FaithfulnessSettings = FaithfulnessSettings()
     judge: JudgeSettings | None = IF_KNOWN
     describe: DescribeSettings = DescribeSettings()

@@ -125,11 +125,17 @@ def unknown_key(place: str, known: list[str], see: str = "") -> str:
     return f"unknown key {place!r:.80}" + (f"; known keys are {', '.join(known)}" if known else "")
 
 
+def nearest_name(name: str, known: Iterable[str]) -> str:
+    """Return the known name that was probably meant; empty if none is near."""
+    nearest = difflib.get_close_matches(name, sorted(known), n=1)
+    return nearest[0] if nearest else ""
+
+
 def nearest_hint(name: str, known: Iterable[str]) -> str:
     """Return the known name that was probably meant, or all known names."""
     among = sorted(known)
-    nearest = difflib.get_close_matches(name, among, n=1)
-    return f"did you mean {nearest[0]}?" if nearest else f"known are {', '.join(among) or 'none'}"
+    nearest = nearest_name(name, among)
+    return f"did you mean {nearest}?" if nearest else f"known are {', '.join(among) or 'none'}"
 
 
 def known_keys(form: type[BaseModel] | None, place: tuple[int | str, ...]) -> list[str]:

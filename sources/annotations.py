@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from contextlib import closing
 from pathlib import Path, PurePosixPath
-from typing import Any, BinaryIO, Final, NamedTuple, Self, get_args
+from typing import Any, BinaryIO, ClassVar, Final, NamedTuple, Self, get_args
 
 from loupe.schemas.base import Record, Split
 from loupe.schemas.errors import FormatError
@@ -47,6 +47,7 @@ _GENERIC_WORDS = frozenset({"captions", "instances", "karpathy", "fg", "text", "
 _JSON_STARTS = (b"{", b"[", b"")
 _A_LIST = "; it begins a JSON list, wanted one object a line"
 
+FIRST_VERSION: Final = "1"
 MISSING: Final = object()
 """Stands for a field that a record does not have (null is a value)."""
 
@@ -292,9 +293,11 @@ class Importer(Record):
     """Reads one annotation format; immutable and safe to share between threads.
 
     The terms are those that the authors of the collection state (`formats.toml`). `granularity` is
-    the level of detail of its captions, if it is the same for all.
+    the level of detail of its captions, if it is the same for all. A class that a pipeline names
+    raises its `version` when it reads other rows of the same file.
     """
 
+    version: ClassVar[str] = FIRST_VERSION
     format: str
     licence: str
     citation: str

@@ -61,7 +61,7 @@ class CaptionedImporter(Importer):
     def hint_on_splits(self) -> str:
         """What to do about a file in which no record has a split."""
         other = f"use {self.with_splits}, which has them, or " if self.with_splits else ""
-        return f"; {other}state one for the whole file (split in the build file, or --split)"
+        return f"; {other}state one for the whole file (split of the source, or --split)"
 
     def for_one_split(self) -> Self:
         """Return the importer of a file in which no record has a split."""

@@ -11,7 +11,7 @@ from loupe.schemas.errors import FormatError
 from loupe.schemas.json_stream import Element
 from loupe.schemas.records import Attribution
 from loupe.schemas.text_files import open_text, recoded
-from loupe.schemas.validation import nearest_hint
+from loupe.schemas.validation import nearest_name
 from loupe.sources.annotations import (
     MISSING,
     Field,
@@ -115,10 +115,11 @@ class _Columns:
             for stated in (value,) if isinstance(value, str) else value or ():
                 if stated.strip().casefold() not in names:
                     listed = ", ".join(names[:_SHOWN_COLUMNS]) or "none"
+                    meant = nearest_name(stated.strip().casefold(), names)
                     raise importer.stranger(
                         path,
-                        f" with the column {stated!r} ({key}): its columns are {listed}; "
-                        f"{nearest_hint(stated.strip().casefold(), names)}",
+                        f" with the column {stated!r} ({key}): its columns are {listed}"
+                        f"{f'; did you mean {meant}?' if meant else ''}",
                     )
         image = _folded(columns.image) or next((one for one in _IMAGES if one in names), None)
         if image is None and columns.identity is None:

@@ -17,7 +17,14 @@ from loupe.schemas.plugins import load_plugin, plugins
 from loupe.schemas.processes import scratch_database
 from loupe.schemas.text_files import open_text
 from loupe.schemas.validation import nearest_hint, packaged_toml
-from loupe.sources.annotations import Field, FieldError, Importer, bad_row, checked_path
+from loupe.sources.annotations import (
+    FIRST_VERSION,
+    Field,
+    FieldError,
+    Importer,
+    bad_row,
+    checked_path,
+)
 from loupe.sources.captioned import CaptionedImporter, FineGrainedImporter
 from loupe.sources.ccd import CcdImporter
 from loupe.sources.coco import CocoImporter
@@ -89,6 +96,32 @@ IMPORTERS: Final[dict[str, Importer]] = {
 }
 
 
+_DECLARED: Final[dict[str, type[Importer]]] = {}
+"""The formats that pipelines of this process name by their classes."""
+
+
+def declare_format(form: type[Importer]) -> str:
+    """Let sources name a class of formats by the name of the class; return it.
+
+    The same class, as when the cell of a notebook is run again, takes the place of the earlier one.
+
+    Raises:
+        UsageError: another format has that name.
+    """
+    name = format_name(form.__name__)
+    known = _DECLARED.get(name, form)
+    is_same = (known.__module__, known.__qualname__) == (form.__module__, form.__qualname__)
+    if name in IMPORTERS or name in map(format_name, plugins("formats")) or not is_same:
+        raise UsageError(f"another format is called {name!r}; rename the class {form.__name__}")
+    _DECLARED[name] = form
+    return name
+
+
+def declared_format(name: str) -> type[Importer] | None:
+    """Return the class of the format of that name, if a pipeline named it so."""
+    return _DECLARED.get(format_name(name))
+
+
 def importer_for(format: str) -> Importer:  # noqa: A002 - the word of the command line
     """Return the importer of a format; case and underscores in its name do not matter.
 
@@ -101,6 +134,9 @@ def importer_for(format: str) -> Importer:  # noqa: A002 - the word of the comma
     name = format_name(format)
     if (importer := IMPORTERS.get(name)) is not None:
         return importer
+    if (form := declared_format(name)) is not None:
+        named = name if form.version == FIRST_VERSION else f"{name}@{form.version}"
+        return _made(form, named)
     added = {format_name(one): one for one in plugins("formats")}
     if name not in added:
         hint = nearest_hint(name, [*IMPORTERS, *added])
@@ -111,16 +147,21 @@ def importer_for(format: str) -> Importer:  # noqa: A002 - the word of the comma
 def _from_plugin(name: str) -> Importer:
     found = load_plugin("formats", name)
     if isinstance(found, type) and issubclass(found, Importer):
-        stated = {"format": name, "licence": UNKNOWN_LICENCE, "citation": ""}
-        defaults = {key: one.default for key, one in found.model_fields.items()}
-        given = {key: value for key, value in stated.items() if defaults[key] is PydanticUndefined}
-        found = found(**given)
+        found = _made(found, name)
     if not isinstance(found, Importer):
         raise ConfigurationError(
             f"the format {name!r} of {plugins('formats')[name].package} must be a class of "
             f"loupe.Format; got {found!r:.80}"
         )
     return found
+
+
+def _made(form: type[Importer], name: str) -> Importer:
+    """Return an importer of a class, which need not state its name and terms."""
+    stated = {"format": name, "licence": UNKNOWN_LICENCE, "citation": ""}
+    defaults = {key: one.default for key, one in form.model_fields.items()}
+    given = {key: value for key, value in stated.items() if defaults[key] is PydanticUndefined}
+    return form(**given)
 
 
 def read_source(

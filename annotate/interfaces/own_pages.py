@@ -28,10 +28,11 @@ from loupe.annotate.interfaces.page import (
     verdict_answer,
 )
 from loupe.annotate.queues import Queue, latest_flags
-from loupe.db.entities import StoredEntity, fetch
+from loupe.db.entities import StoredEntity, fetch, parents_of
 from loupe.db.store import Store
 from loupe.schemas.base import EntityRecord
-from loupe.schemas.records import Image
+from loupe.schemas.provenance import Role
+from loupe.schemas.records import Caption, Image
 
 TEXT, CHOICE, COMPARE, IMAGE = "own-text", "own-choice", "own-compare", "own-image"
 NAMES = (TEXT, CHOICE, COMPARE, IMAGE)
@@ -101,7 +102,7 @@ class OwnPage(Interface):
     def related(
         self, store: Store, entities: Sequence[StoredEntity]
     ) -> Mapping[str, dict[str, Any]]:
-        """Return the images of each record, and what speaks against it."""
+        """Return the images and captions of each record, and what speaks against it."""
         wanted: dict[str, dict[str, str]] = {}
         for one in entities:
             fields = json.loads(one.payload)
@@ -112,9 +113,11 @@ class OwnPage(Interface):
                 wanted[one.id] = {"image": one.id if is_image else str(one.group)}
         images = fetch(store, {id_ for many in wanted.values() for id_ in many.values()})
         flags = latest_flags(store, [one.id for one in entities])
+        captions = _captions_of(store, [one.id for one in entities])
         return {
             id_: {
                 "images": {name: images[id_] for name, id_ in many.items() if id_ in images},
+                "captions": captions.get(id_, ()),
                 "flags": flags.get(id_, ()),
             }
             for id_, many in wanted.items()
@@ -124,7 +127,8 @@ class OwnPage(Interface):
         """Return what the record states, its images, and the field that may be changed."""
         fields = json.loads(entity.payload)
         shown = {name: one for name, one in fields.items() if name not in _HIDDEN and one}
-        rows = [_row(name, value) for name, value in shown.items() if name not in _PAIR]
+        rows = [_row("caption", one) for one in related["captions"]]
+        rows += [_row(name, value) for name, value in shown.items() if name not in _PAIR]
         rows += [_row("warning", one) for one in related["flags"]]
         return {
             **{name: images.address(one) for name, one in related["images"].items()},
@@ -159,6 +163,20 @@ class OwnPage(Interface):
     def details(self, answer: ReviewAnswer, record: AnyRecord) -> Summary:
         """Return the changed field."""
         return [(self.field, answer.texts.get(_CHANGED, ""))]
+
+
+def _captions_of(store: Store, ids: Sequence[str]) -> dict[str, list[str]]:
+    """Return the texts that each record was made from."""
+    found: dict[str, list[str]] = {}
+    for role in (Role.DERIVED_FROM, Role.DESCRIBES):
+        above = parents_of(store, ids, role)
+        parents = fetch(store, {id_ for many in above.values() for id_ in many})
+        for id_, many in above.items():
+            texts = [parents[one] for one in many if one in parents]
+            found.setdefault(id_, []).extend(
+                one.record(Caption).text for one in texts if one.kind == Caption.kind
+            )
+    return found
 
 
 def _row(name: str, value: Any) -> str:

@@ -89,6 +89,10 @@ def run(
         in_process: Run in this process, even if a Prefect server is running.
     """
     if flow_name not in _FLOWS:
+        if config is not None:
+            raise typer.BadParameter(
+                f"--config is for the builds of papers; {flow_name} states its own sources"
+            )
         return _run_own(flow_name, profile, max_cost, max_tokens, limit, wait=wait, check=check)
     if limit is not None:
         raise typer.BadParameter("--limit is for pipelines of your own (FILE.py, FILE.toml)")

@@ -1,7 +1,7 @@
 """`loupe up`, `down`, `status` and `doctor`."""
 
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from pkgutil import resolve_name
@@ -50,12 +50,14 @@ def up(
         "blobs_port": blobs_port,
     }
     own = settings(**{name: port for name, port in ports.items() if port is not None})
-    for name in _registered(own, pipelines or []):
+    registered = _registered(own, pipelines or [])
+    for name in registered:
         note(f"deployment: {name}")
     components = [component for component in Component if component not in (without or [])]
     bring_up(own, components, Path.cwd(), note)
     reports = survey(own.home)
-    return Answer(_as_json(own.home, reports), _welcome(own.home, reports))
+    named = dict(zip(pipelines or [], registered, strict=True))
+    return Answer(_as_json(own.home, reports), _welcome(own.home, reports, named))
 
 
 def _registered(own: "Settings", named: list[str]) -> list[str]:
@@ -109,7 +111,9 @@ def status(*, show_credentials: bool = False) -> Answer:
 _TITLES = {"prefect-server": "Prefect", "label-studio": "Label Studio", "blob-server": "Images"}
 
 
-def _welcome(home: Path, reports: "Sequence[ServiceReport]") -> Iterator[str]:
+def _welcome(
+    home: Path, reports: "Sequence[ServiceReport]", pipelines: Mapping[str, str]
+) -> Iterator[str]:
     """Yield the addresses of the servers, how to log in, and what to do next."""
     from loupe.services.credentials import credentials_path, load_credentials
 
@@ -126,7 +130,7 @@ def _welcome(home: Path, reports: "Sequence[ServiceReport]") -> Iterator[str]:
             f"  {credentials_path(home)} (loupe status --show-credentials prints them)."
         )
     yield "\n  Next:"
-    steps = _next_steps(home, with_prefect="prefect-server" in urls)
+    steps = _next_steps(home, pipelines, with_prefect="prefect-server" in urls)
     width = max(len(command) for command in steps)
     for command, what in steps.items():
         yield f"    {command:<{width}}  {what}"
@@ -155,14 +159,19 @@ def _secrets_of(home: Path) -> dict[str, str]:
     }
 
 
-def _next_steps(home: Path, *, with_prefect: bool) -> dict[str, str]:
+def _next_steps(home: Path, pipelines: Mapping[str, str], *, with_prefect: bool) -> dict[str, str]:
+    """Return what to do next, with commands; `pipelines` are those named, with deployments."""
     from loupe.services.prefect_server import prefect_profiles
 
-    steps = {"loupe run build-ufine3c": "build a release, or continue a stopped build"}
+    steps = {f"loupe run {shlex.quote(one)}": "build its release, or continue" for one in pipelines}
+    if not pipelines:
+        steps["loupe run build-ufine3c"] = "build a release, or continue a stopped build"
+        steps["loupe run FILE.py"] = "the same of a pipeline of your own (docs/python.md)"
     if with_prefect:
         export = f"export PREFECT_PROFILES_PATH={shlex.quote(str(prefect_profiles(home)))}"
         steps[export] = "for prefect commands in this shell"
-        steps["prefect deployment run build-ufine3c/default --watch"] = "the same, through Prefect"
+        for deployment in pipelines.values() or ["build-ufine3c/default"]:
+            steps[f"prefect deployment run {deployment} --watch"] = "the same, through Prefect"
     return steps | {"loupe status": "show the servers", "loupe down": "stop them; data is kept"}
 
 

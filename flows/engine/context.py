@@ -240,7 +240,10 @@ class BuildReport:
         gates = ", ".join(f"{count} in {gate}" for gate, count in self.waiting_in.items())
         start = "start Label Studio with loupe up, and " if self.lacks_desk else ""
         again = (
-            "run again to send the items" if self.lacks_desk else "run again when they have decided"
+            "run again to send the items"
+            if self.lacks_desk
+            else "run again when they have decided in Label Studio (loupe status shows the "
+            "address, and loupe annotator add NAME adds a person)"
         )
         waiting = (
             f"{self.waiting} items of {self.dataset} wait for people ({gates}); {start}{again}"

@@ -341,7 +341,7 @@ class OpenSource:
         if missing := misplaced_image(self.importer, spec.annotations, spec.images, options):
             raise FormatError(
                 f"source {spec.name}: none of its images is in {spec.images}, such as {missing}; "
-                f"image paths are relative to that folder (images in the build file, or --images)"
+                f"image paths are relative to that folder (images of the source, or --images)"
             )
         yield from rows
 

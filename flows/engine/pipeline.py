@@ -167,9 +167,12 @@ def _check_source(
                 yield lacking(subject, str(error), "see docs/build-files.md#formats")
                 return
             licence = licence or importer.licence
-        yield from _check_files(subject, source, importer)
+        wrong = list(_check_files(subject, source, importer))
+        if wrong:
+            yield from wrong
+            return
     if refusal := refusal_of_terms(settings, source.name, name, licence or "", source.permitted_by):
-        yield lacking(subject, refusal, "set licence or permitted_by in the build file")
+        yield lacking(subject, refusal, "set licence or permitted_by of the source")
     else:
         yield Finding(subject=subject, verdict=Verdict.OK, detail=f"terms: {licence}")
 
@@ -179,7 +182,7 @@ def _check_files(subject: str, source: SourceSpec, importer: Importer | None) ->
     named = {"annotations": source.annotations, "images": source.images}
     missing = next((key for key, path in named.items() if not path.exists()), None)
     if missing:
-        remedy = f"correct {missing} in the build file; paths are relative to it"
+        remedy = f"correct {missing} of the source; paths are relative to the file that states it"
         yield lacking(subject, f"there is no {named[missing]}", remedy)
     elif not source.images.is_dir():
         remedy = "give the folder that image paths are relative to"
@@ -189,11 +192,11 @@ def _check_files(subject: str, source: SourceSpec, importer: Importer | None) ->
             options = read_options(source)
             misplaced = misplaced_image(importer, source.annotations, source.images, options)
         except FormatError as error:
-            yield lacking(subject, str(error), "correct the source in the build file")
+            yield lacking(subject, str(error), "correct the source where it is stated")
             return
         if misplaced:
             detail = f"none of its images is in {source.images}, such as {misplaced}"
-            remedy = "correct images in the build file: image paths are relative to it"
+            remedy = "correct images of the source: image paths are relative to it"
             yield lacking(subject, detail, remedy)
 
 

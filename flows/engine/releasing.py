@@ -385,7 +385,7 @@ def patched_release(store: Store, dataset: str, version: str) -> PatchedRelease 
     versions = (one for one in list_releases(store, dataset) if one.manifest.version == version)
     if (built := next(versions, None)) is None:
         return None
-    raised = "raise the version in the build file"
+    raised = "raise the version of the dataset"
     if not _has_notices_since(store, built):
         if not (corrected := _sources_corrected_since(store, built)):
             return None

@@ -68,8 +68,8 @@ def refuse_unusable_models(
         raise ModelError(
             f"{lost:,} of {asked:,} answers of {report.asked_model} cannot be used, most of them "
             f"({answers:,}) as {reason}: {shown.rstrip('.')}. Nothing was released. "
-            f"Change the model or its prompt, or allow a larger share (max_unusable_share in the "
-            f"build file); all are listed by: loupe quarantine {dataset}"
+            f"Change the model or its prompt, or allow a larger share (max_unusable_share of the "
+            f"dataset); all are listed by: loupe quarantine {dataset}"
         )
 
 

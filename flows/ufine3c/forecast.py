@@ -9,7 +9,8 @@ from loupe.db.store import Store
 from loupe.flows.engine.model_step import StagePlan
 from loupe.flows.ufine3c.judging import plan_judging
 from loupe.flows.ufine3c.rewriting import plan_rewriting
-from loupe.schemas.profile import BuiltinRewriter, ImportedRewrites, Profile
+from loupe.schemas.errors import ConfigurationError
+from loupe.schemas.profile import BuiltinRewriter, ChatModelSpec, ImportedRewrites, Profile
 from loupe.schemas.records import Caption
 from loupe.schemas.wording import many
 
@@ -43,11 +44,26 @@ class Plans(NamedTuple):
     judging: StagePlan | None
 
 
+def rewriters_of(profile: Profile) -> tuple[ChatModelSpec, ...]:
+    """Return the models of a profile that rewrite.
+
+    Raises:
+        ConfigurationError: it has none.
+    """
+    if not profile.rewrite.models:
+        raise ConfigurationError(
+            f"profile {profile.name!r}: rewrite.models is missing: the models that rewrite "
+            f"descriptions; see docs/profiles.md"
+        )
+    return profile.rewrite.models
+
+
 def plan_calls(dataset: str, profile: Profile) -> Plans:
     """Plan the rewrites by each model of a profile, and the judgements on them."""
     settings, judge = profile.rewrite, profile.judge
+    rewriters = rewriters_of(profile)
     return Plans(
-        rewriting=tuple(plan_rewriting(dataset, spec, settings) for spec in settings.models),
+        rewriting=tuple(plan_rewriting(dataset, spec, settings) for spec in rewriters),
         judging=None if judge is None else plan_judging(dataset, judge),
     )
 

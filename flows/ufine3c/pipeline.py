@@ -10,7 +10,7 @@ from loupe.flows.engine.pipeline import Gate, PipelineSpec, Release, Step, demon
 from loupe.flows.engine.sampling import SampleSettings, draw_sample
 from loupe.flows.shards.promotion import promote_drawn
 from loupe.flows.ufine3c.faithfulness import check_rewrites
-from loupe.flows.ufine3c.forecast import Plans, forecast, plan_calls
+from loupe.flows.ufine3c.forecast import Plans, forecast, plan_calls, rewriters_of
 from loupe.flows.ufine3c.judging import judge_rewrites
 from loupe.flows.ufine3c.rewriting import rewrite_captions
 from loupe.flows.ufine3c.source_captions import check_source_captions
@@ -35,7 +35,7 @@ def ufine3c_pipeline() -> PipelineSpec[UFine3CBuild, UFine3CRun]:
         form=UFine3CBuild,
         demonstrate=demonstration("build-ufine3c"),
         models=lambda _, profile: [
-            *profile.rewrite.models,
+            *rewriters_of(profile),
             *([profile.judge.model] if profile.judge else []),
         ],
         start=UFine3CRun,

@@ -27,6 +27,7 @@ from loupe.release.card.facts import (
     review_shares,
     stated_licences,
     texts_sentence,
+    unreviewed_sentence,
     whole_sentence,
 )
 from loupe.release.card.leaks import certificate_text
@@ -196,6 +197,7 @@ def render_card(manifest: Manifest) -> str:
         front=_as_yaml(_front_matter(manifest)),
         about=manifest.about or ReleaseAbout(),
         bibtex=bibtex(citation(manifest)),
+        unreviewed_sentence=unreviewed_sentence(manifest),
         collected=collection_sentence(manifest),
         spoken=languages(manifest),
         shares=shares,

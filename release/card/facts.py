@@ -105,7 +105,7 @@ def _limitations(manifest: Manifest) -> list[str]:
             "This release contains drawn pictures or the output of built-in rule-based models."
         )
     if manifest.unreviewed:
-        details.append("No person has reviewed the texts that models wrote for this release.")
+        details.append(unreviewed_sentence(manifest))
     for one in review_shares(manifest):
         if one.reviewed < one.released:
             left = one.released - one.reviewed
@@ -113,10 +113,16 @@ def _limitations(manifest: Manifest) -> list[str]:
                 f"{left:,} of {one.released:,} {one.kind} were not reviewed by a person."
             )
     if manifest.leaks is not None and manifest.leaks.leaks:
-        details.append(
-            "The splits leak; they are unchanged from their sources. leaks.json lists the leaks."
-        )
+        whose = "" if manifest.form else "; they are unchanged from their sources"
+        details.append(f"The splits leak{whose}. leaks.json lists the leaks.")
     return details
+
+
+def unreviewed_sentence(manifest: Manifest) -> str:
+    """What nobody has reviewed, as a sentence."""
+    by_models = manifest.models or not manifest.form
+    texts = "the texts that models wrote" if by_models else "the texts that were made"
+    return f"No person has reviewed {texts} for this release."
 
 
 def collection_sentence(manifest: Manifest) -> str:

@@ -160,13 +160,13 @@ def refuse_unpermitted(
         raise IntegrityError(
             f"images of {dataset!r} are under a licence of their source that forbids their "
             f"release: {_in_short(forbidden)}; no reason overrules that: withdraw the source "
-            f"(loupe withdraw --source), or correct its licence in the build file"
+            f"(loupe withdraw --source), or correct its licence where the source is stated"
         )
     if wrong:
         raise IntegrityError(
             f"images of {dataset!r} are under terms of their source that are not a known licence: "
-            f"{_in_short(wrong)}; correct its licence in the build file, or state why its "
-            f"terms permit the release (permitted_by in the build file or permitted_terms in "
+            f"{_in_short(wrong)}; correct its licence where the source is stated, or state why its "
+            f"terms permit the release (permitted_by of the source or permitted_terms in "
             f"releases.toml; of loupe release build, --permitted-by SOURCE=REASON)"
         )
 

@@ -5,13 +5,20 @@ from pkgutil import resolve_name
 
 import pytest
 import yaml
+from typer import BadParameter
 
+import loupe
 from loupe.api.deployments import register_pipelines
 from loupe.api.loading import load_pipeline
+from loupe.api.reading import OpenedStore
+from loupe.db.store import Store
+from loupe.flows.cli.run import run
 from loupe.models.profiles.settings import Settings
 from loupe.schemas.errors import ConfigurationError, UsageError
 from loupe.services.prefect_server import deployments_of
+from tests.db.samples import caption, store_entities
 
+DOCS = Path(__file__).parents[2] / "docs"
 SHOP = """
 import loupe
 source = loupe.source("csv", "shop.csv", images="photos", identity="sku", licence="CC0-1.0")
@@ -29,7 +36,7 @@ def write(folder: Path, *lines: str, name: str = "shop.py") -> str:
 def test_a_pipeline_knows_the_folder_of_its_file(tmp_path: Path) -> None:
     pipeline = load_pipeline(write(tmp_path, ONE.format("shop")))
     assert pipeline.build().sources[0].annotations == tmp_path / "shop.csv"
-    assert repr(pipeline).startswith("Pipeline shop 0.1.0\n  sources\n")
+    assert repr(pipeline).startswith("Pipeline shop 0.1.0\n  source shop.csv (csv)\n  release")
 
 
 @pytest.mark.parametrize(
@@ -71,6 +78,37 @@ def test_a_missing_prompt_is_named_with_its_folder(tmp_path: Path) -> None:
     pipeline = load_pipeline(write(tmp_path, steps))
     with pytest.raises(ConfigurationError, match=f"there is no prompt '{tmp_path}/descrbe.md'"):
         pipeline.check("builtin")
+
+
+def test_a_model_of_drawn_worlds_is_refused_for_photographs(tmp_path: Path) -> None:
+    steps = ONE.format("x").replace("loupe.release()", "loupe.describe()")
+    pipeline = load_pipeline(write(tmp_path, steps))
+    profile = tmp_path / "mine.toml"
+    profile.write_text('description = "It states no model that is asked."\n', encoding="utf-8")
+    lacking = [one for one in pipeline.check(str(profile)) if one.subject.startswith("model ")]
+    assert "knows only drawn pictures" in lacking[0].detail
+    assert "[captioning.model]" in lacking[0].remedy
+    page = (DOCS / "python.md").read_text(encoding="utf-8")
+    stated = page.partition("```toml\ndescription")[2].partition("```")[0]
+    profile.write_text(f"description{stated}", encoding="utf-8")
+    found = [one for one in pipeline.check(str(profile)) if one.subject.startswith("model ")]
+    assert [one.subject for one in found] == ["model Qwen/Qwen3-VL-4B-Instruct@main"]
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [("identitiy", "identity"), ("caption", "captions"), ("licens", "licence")],
+)
+def test_a_misspelt_key_of_a_source_is_corrected(written: str, meant: str) -> None:
+    source = loupe.source("csv", "shop.csv", **{written: "x"})
+    pipeline = loupe.Pipeline("shop", version="0.1.0", sources=[source], steps=[loupe.release()])
+    with pytest.raises(ConfigurationError, match=f"'{written}'; did you mean {meant}.$"):
+        pipeline.build()
+
+
+def test_a_wrong_policy_names_its_gate() -> None:
+    with pytest.raises(UsageError, match="gate 'labels': a policy must be"):
+        loupe.gate("labels", policy="always")
 
 
 @pytest.mark.parametrize(
@@ -115,3 +153,18 @@ def test_a_pipeline_becomes_a_deployment(tmp_path: Path, monkeypatch: pytest.Mon
     assert resolve_name(entrypoint).name == "my-shop"
     with pytest.raises(UsageError, match="is that of a flow of Loupe"):
         register_pipelines(settings, [write(tmp_path, ONE.format("evaluate"), name="other.py")])
+
+
+def test_what_cannot_be_meant_is_refused(tmp_path: Path, sqlite_store: Store) -> None:
+    path = write(tmp_path, ONE.format("shop"))
+    with pytest.raises(UsageError, match="at least one record of each source; got 0"):
+        load_pipeline(path).preview(0)
+    with pytest.raises(BadParameter, match="--config is for the builds of papers"):
+        run(path, config=tmp_path / "build.toml")
+    store_entities(sqlite_store, [made := caption()])
+    opened = OpenedStore(sqlite_store)
+    assert repr(opened) == f"OpenedStore of {made.dataset}"
+    with pytest.raises(UsageError, match=r"no state is called 'refused'"):
+        opened.items(made.dataset, state="refused")
+    assert set(dir(loupe.steps)) >= {"check", "describe", "filter", "near_duplicates"}
+    assert "Part" not in dir(loupe.steps)

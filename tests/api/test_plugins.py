@@ -19,6 +19,7 @@ from loupe.release.export.formats import format_called
 from loupe.schemas import plugins
 from loupe.schemas.embedding import PluginEmbedder
 from loupe.schemas.errors import UsageError
+from loupe.sources.records import DEFAULT_OPTIONS, BadRow, ReadOptions, SourceRow
 from tests.api.shop import EXAMPLES, draw_photograph
 
 FEED = """<feed>
@@ -92,3 +93,56 @@ def test_a_broken_plugin_is_named_and_left_out() -> None:
     assert "loupe-shop-feed 0.1.0 cannot be loaded" in broken[0].fault
     with pytest.raises(UsageError, match="did you mean not_bare"):
         step_called("not_bar")
+
+
+class Lines(loupe.Format):
+    """Reads lines such as `A a.jpg A wooden thing.`"""
+
+    def rows(
+        self, path: Path, options: ReadOptions = DEFAULT_OPTIONS
+    ) -> Iterator[SourceRow | BadRow]:
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines()):
+            identity, photo, text = line.split(" ", 2)
+            yield SourceRow(
+                index=number,
+                identity=identity,
+                split=options.split,
+                file_path=photo,
+                captions=(text,),
+                positions=(0,),
+            )
+
+
+def test_a_class_of_the_script_is_a_format(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    draw_photograph(tmp_path / "a.jpg", 1)
+    (tmp_path / "finds.txt").write_text("A a.jpg A wooden thing.\n", encoding="utf-8")
+
+    def released(version: str) -> tuple[list[str], str]:
+        source = loupe.source(Lines, "finds.txt", licence="CC0-1.0")
+        pipeline = loupe.Pipeline(
+            "own", version=version, folder=tmp_path, sources=[source], steps=[loupe.release()]
+        )
+        release = pipeline.run(quiet=True, settings=Settings(home=tmp_path / ".loupe")).release
+        (row,) = release.rows()
+        return row["captions"], str(release.lineage(row, caption=0))
+
+    captions, lineage = released("0.1.0")
+    assert captions == ["A wooden thing."]
+    assert "format lines," in lineage
+    earlier = Lines.rows
+
+    def louder(self: Lines, path: Path, options: ReadOptions) -> Iterator[SourceRow | BadRow]:
+        for row in earlier(self, path, options):
+            assert isinstance(row, SourceRow)
+            yield row.model_copy(update={"captions": ("A LOUD thing.",)})
+
+    monkeypatch.setattr(Lines, "rows", louder)
+    assert released("0.2.0")[0] == ["A wooden thing."], "the code changed and the version did not"
+    monkeypatch.setattr(Lines, "version", "2")
+    captions, lineage = released("0.3.0")
+    assert captions == ["A LOUD thing."]
+    assert "format lines@2," in lineage
+    with pytest.raises(UsageError, match=r"int is no format; expected a class of loupe.Format"):
+        loupe.source(int, "finds.txt")  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="another format is called 'csv'; rename the class Csv"):
+        loupe.source(type("Csv", (loupe.Format,), {}), "finds.txt")

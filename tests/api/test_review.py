@@ -7,15 +7,18 @@ import pytest
 
 import loupe
 from loupe import Image
-from loupe.annotate.interfaces.own_pages import NAMES, OwnPage
-from loupe.annotate.queues import Queue, declare_queues, load_queues
-from loupe.db.entities import StoredEntity
+from loupe.annotate.interfaces.own_pages import NAMES, OwnPage, record_of
+from loupe.annotate.queues import Queue, declare_queues, load_queues, queues_in_use
+from loupe.db.entities import StoredEntity, fetch, new_entity
 from loupe.db.store import Store
 from loupe.flows.engine.pipeline import run_pipeline
 from loupe.models.profiles.loader import load_profile
 from loupe.release.verify import verify_release
+from loupe.schemas import records
+from loupe.schemas.provenance import Role
 from tests.annotate.interfaces.regions import Regions, ticked, variables, written
 from tests.api.shop import draw_photograph
+from tests.db.samples import store_entities
 from tests.flows.ccd_reviewers import answer_all, open_office
 from tests.flows.runs import context_of
 
@@ -77,6 +80,9 @@ def test_a_choice_changes_a_field_and_the_release_has_it(
     rows = {row["identity"]: row["label"] for row in loupe.open_release(folder).rows()}
     colours = {name: [one["colour"] for one in labels] for name, labels in rows.items()}
     assert colours == {"P0": ["green"], "P1": [], "P2": ["red"]}
+    card = (folder / "README.md").read_text(encoding="utf-8")
+    assert "Unreviewed" not in card, "people decided on the labels, and no model wrote a text"
+    assert "meant to distinguish" not in card
 
     draw_photograph(tmp_path / "photos" / "P3.jpg", 3)
     added = [lines[0], "P3,Thing 3.", *lines[1:3], "P2,Another thing 2."]
@@ -126,3 +132,37 @@ def test_queues_of_a_pipeline_are_known_to_other_commands(tmp_path: Path) -> Non
     file.write_text("[queues.other-labels]\noverlap = 2\n", encoding="utf-8")
     queue = load_queues(file).queue_named("other-labels")
     assert (queue.kind, queue.choices, queue.overlap) == ("label", ("red", "green"), 2)
+
+
+def test_the_page_of_a_record_made_of_a_caption_shows_the_caption(sqlite_store: Store) -> None:
+    caption = new_entity(
+        records.Caption(source="s", position=0, text="A red mug.", author="x"), "shop"
+    )
+    made = new_entity(
+        record_of("label")(colour="red"),
+        "shop",
+        parents=[(Role.DERIVED_FROM, caption.id)],
+    )
+    store_entities(sqlite_store, [caption, made])
+    queue = Queue(kind="label", interface="own-choice", name="s-x", dataset="shop", field="colour")
+    page = OwnPage(queue)
+    shown = fetch(sqlite_store, [made.id])[made.id]
+    related = page.related(sqlite_store, [shown])[made.id]
+    html = page.data(shown, related=related, images=None)["item_html"]  # type: ignore[arg-type]
+    assert "<b>caption</b></td><td>A red mug." in html
+
+
+def test_a_queue_is_listed_before_anything_was_sent_to_people(sqlite_store: Store) -> None:
+    gates = [
+        loupe.gate("labels", of=Label, page="choice", field="colour", policy="required"),
+        loupe.gate("nobody", of=Label, page="choice", field="colour", policy="auto"),
+    ]
+    declare_queues("stall", {one.name: one.queue() for one in gates})
+
+    def listed() -> list[str]:
+        used = [one.name for one in queues_in_use(sqlite_store, load_queues())]
+        return [name for name in used if name.startswith("stall-")]
+
+    assert listed() == []
+    store_entities(sqlite_store, [new_entity(record_of("label")(colour="red"), "stall")])
+    assert listed() == ["stall-labels"]

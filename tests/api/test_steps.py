@@ -346,6 +346,7 @@ def _asks_without_default(image: Image, least: float) -> bool:
         (_no_return, "step '_no_return' has no return type; write -> bool for a filter"),
         (_unknown, "step '_unknown': parameter 'image' is of the type int; expected loupe.Image"),
         (_gives_unknown, "step '_gives_unknown' returns the type dict.str, int.; expected bool"),
+        (lambda image: True, "a lambda cannot be a step, as it has no types; write a function"),
         (_asks_without_default, "parameter 'least' must have a default, or be a model of the"),
     ],
 )

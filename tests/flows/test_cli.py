@@ -24,6 +24,7 @@ from loupe.demo.worlds import write_people_world
 from loupe.flows.cli import commands, run
 from loupe.flows.cli.deployments import _cancel, _follow
 from loupe.flows.cli.main import app, main
+from loupe.flows.cli.services import _next_steps
 from loupe.schemas.errors import ServiceError
 from loupe.schemas.records import Caption, Granularity
 from loupe.services.prefect_server import SERVER
@@ -380,3 +381,11 @@ def test_the_demo_explains_how_to_activate_loupe_if_it_is_not_on_the_path(
     shown = run._activation()
     assert message in shown
     assert bool(shown) == bool(message)
+
+
+def test_the_next_steps_are_those_of_the_named_pipelines(tmp_path: Path) -> None:
+    own = list(_next_steps(tmp_path, {"a b.py": "shop/default"}, with_prefect=True))
+    assert own[0] == "loupe run 'a b.py'"
+    assert "prefect deployment run shop/default --watch" in own
+    assert not any("ufine3c" in one for one in own)
+    assert "loupe run FILE.py" in _next_steps(tmp_path, {}, with_prefect=False)

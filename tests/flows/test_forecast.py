@@ -1,5 +1,7 @@
 """The forecast: pending rewrites by model, with the mean tokens of calls so far."""
 
+import pytest
+
 from loupe.db.calls import NewCall, record_call
 from loupe.db.entities import new_entity
 from loupe.db.store import Store
@@ -7,6 +9,7 @@ from loupe.flows.ufine3c.forecast import ForecastRow, forecast, plan_calls
 from loupe.flows.ufine3c.judging import STAGE as JUDGE
 from loupe.flows.ufine3c.rewriting import STAGE as REWRITE
 from loupe.schemas.chat import ChatAnswer, ChatFailure, ChatOutcome, ChatRequest
+from loupe.schemas.errors import ConfigurationError
 from loupe.schemas.profile import JudgeSettings, OpenAIChat, Prices, Profile, RewriteSettings
 from loupe.schemas.provenance import Role
 from loupe.schemas.records import Rewrite
@@ -64,3 +67,8 @@ def test_after_calls_of_a_stage_the_forecast_uses_their_mean_tokens(sqlite_store
     rewriter, judge = forecast_of(sqlite_store, profile)
     assert (rewriter.calls, rewriter.tokens_in, rewriter.tokens_out) == (10, 200, 50)
     assert (judge.calls, judge.tokens_in) == (10, 5000)
+
+
+def test_a_profile_without_rewriters_is_refused_where_texts_are_rewritten() -> None:
+    with pytest.raises(ConfigurationError, match=r"profile 'p': rewrite.models is missing"):
+        plan_calls("people", Profile(name="p", description="It is for pipelines."))

@@ -35,7 +35,7 @@ def test_the_latest_patch_replaces_the_version_and_a_higher_version_is_built(
     assert report.release == home.release("1.0.1")
     warning = (
         f"{DATASET} 1.0.1 replaces {DATASET} 1.0.0: something of it was withdrawn; "
-        f"to release what was decided or brought in since, raise the version in the build file"
+        f"to release what was decided or brought in since, raise the version of the dataset"
     )
     assert report.warnings == [warning]
     home.withdraw("identity", "10", **OF)

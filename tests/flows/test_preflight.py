@@ -234,7 +234,7 @@ def test_a_path_that_is_not_there_names_its_key(loupe: Loupe, tmp_path: Path) ->
     source = {**PHOTOS, "images": "fotos", "licence": "CC0-1.0"}
     config = write_toml(tmp_path / "build.toml", {"gate": "auto", "sources": [source]})
     refused = " ".join(loupe("run", "build-ufine3c", "--config", config).err.split())
-    assert "fotos fix: correct images in the build file" in refused
+    assert "fotos fix: correct images of the source" in refused
     misspelt = {**source, "image": "town"}
     config = write_toml(tmp_path / "build.toml", {"gate": "auto", "sources": [misspelt]})
     refused = " ".join(loupe("run", "build-ufine3c", "--config", config).err.split())

@@ -68,7 +68,8 @@ def test_a_report_counts_the_outcome_of_every_input() -> None:
 def test_a_build_report_names_the_queues_it_waits_for() -> None:
     report = BuildReport("people", stages=[report_of()], waiting_in={"b": 1, "c": 2})
     assert report.sentence == (
-        "3 items of people wait for people (1 in b, 2 in c); run again when they have decided"
+        "3 items of people wait for people (1 in b, 2 in c); run again when they have decided in "
+        "Label Studio (loupe status shows the address, and loupe annotator add NAME adds a person)"
     )
     assert report.as_json()["release"] is None
     assert "| check | 2 done" in report.markdown
