@@ -103,7 +103,6 @@ class Detector:
 
     def detect(self, image: Image) -> list[Box]:
         """Return the people in an image, in decreasing order of score."""
-        self._model.reset()
         found = self._model.detect(Frame(0, 0.0, image.pixels))
         places = zip(found.boxes_xyxy.tolist(), found.scores.tolist(), strict=True)
         return [Box._make((*sides, score)) for sides, score in places]
