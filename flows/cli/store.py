@@ -144,7 +144,7 @@ def _retried(store: "Store", datasets: Sequence[str], reason: str) -> Answer:
     if not inputs and reason == DROPPED:
         raise UsageError(
             f"records with the reason {reason} were dropped at a gate; let people decide them: set "
-            f"that gate of {dataset} to required or sample:RATE in the build file, and run again"
+            f"that gate of {dataset} to required or sample:RATE where it is stated, and run again"
         )
     if not inputs:
         found = {row.reason for name in datasets for row in quarantine_counts(store, name)}
