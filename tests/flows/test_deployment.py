@@ -151,7 +151,7 @@ def test_the_release_follows_the_decisions_of_reviewers(
     assert (first.name, first.state) == (f"{DATASET}@0.1.0", "PAUSED"), first.message
     waiting = re.fullmatch(
         rf"(\d+) items of {DATASET} wait for people \(\1 in rewrites\); run again when they have "
-        "decided; the queue watcher of loupe up then resumes this run",
+        r"decided in Label Studio \(.+\); the queue watcher of loupe up then resumes this run",
         first.message,
     )
     assert waiting is not None, first.message
