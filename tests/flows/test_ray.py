@@ -14,6 +14,7 @@ from loupe.flows.engine.ray import _session_folder
 from loupe.models.profiles.settings import load_settings
 from loupe.schemas.errors import ConfigurationError
 from tests.flows.ray_cluster import NAMESPACE, PRIVATE_NETWORK
+from tests.flows.test_programs import UpperCase
 from tests.separation import require
 
 ROOT = Path(__file__).parents[2]
@@ -50,7 +51,7 @@ LOOPBACK = {"0100007F", "0000000000000000FFFF00000100007F"}
 
 def refusal(home: Path, address: str) -> str:
     settings = load_settings(home=home, engine="ray", ray_address=address)
-    opened = open_engine(settings, None, 1, None)  # type: ignore[arg-type]
+    opened = open_engine(settings, UpperCase(), 1, None)  # type: ignore[arg-type]
     with pytest.raises(ConfigurationError) as refused, opened:
         pass
     return str(refused.value)
