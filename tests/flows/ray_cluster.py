@@ -30,7 +30,7 @@ _PATIENCE = 120  # seconds
 _SOON_LOST = {
     "health_check_initial_delay_ms": 0,
     "health_check_period_ms": 1000,
-    "health_check_failure_threshold": 15,  # a busy machine answers late
+    "health_check_failure_threshold": 5,
 }
 
 

@@ -359,8 +359,8 @@ def kill(processes: list[int]) -> None:
 
 
 def kill_actors(processes: list[int]) -> None:
-    """Kill the actors that handed work to these processes, which a fork server started."""
-    kill([psutil.Process(one).parents()[1].pid for one in processes])
+    """Kill the actors that started these processes."""
+    kill([psutil.Process(one).ppid() for one in processes])
 
 
 def kill_node(_: list[int]) -> None:
