@@ -242,7 +242,7 @@ def _toml_fault(said: str, content: str) -> str:
     if content.lstrip().startswith("{"):
         hint = 'it looks like JSON; expected lines such as key = "text"'
     elif unquoted := _UNQUOTED.match(line):
-        value = unquoted["value"].strip().strip("“”‘’„«»")
+        value = " ".join(unquoted["value"].split()).strip("“”‘’„«»")
         hint = f'a text must be in straight quotes: {unquoted["key"]} = "{value:.60}"'
     elif key := _KEY_OF_YAML.match(line):
         hint = f"expected = after the key: {key['key']} = …"

@@ -19,7 +19,8 @@ from tests.flows.worlds import RunningProgram, loupe, write_toml
 pytestmark = [pytest.mark.soak, pytest.mark.xdist_group("kill")]
 
 KILLS = 6
-CHECKPOINT_FRAMES = 4
+CHECKPOINT_FRAMES = 2
+_LONGEST_PAUSE_SECONDS = 0.02  # the boxes are given, so a video is done in a second
 RELEASE = Path("releases") / "walkers-0.1.0"
 
 
@@ -71,7 +72,7 @@ def test_kills_during_tracking_do_not_change_the_release(tmp_path: Path, build: 
     for _ in range(KILLS):
         run = build.start(killed)
         wait_for_frames(run, killed, positions[-1] + CHECKPOINT_FRAMES * chance.randint(1, 2))
-        time.sleep(chance.uniform(0, 0.4))
+        time.sleep(chance.uniform(0, _LONGEST_PAUSE_SECONDS))
         run.kill()
         positions.append(checkpointed_frames(killed))
     print(f"checkpointed frames after each kill: {positions}")  # noqa: T201
@@ -94,7 +95,7 @@ def finish(build: Build, home: Path) -> None:
 def wait_for_frames(run: RunningProgram, home: Path, frames: int) -> None:
     """Wait until `frames` frames are checkpointed; the run must not end before."""
     while checkpointed_frames(home) < frames:
-        assert not run.ended_within(0.02), run.output
+        assert not run.ended_within(0.002), run.output
 
 
 def checkpointed_frames(home: Path) -> int:
