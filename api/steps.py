@@ -14,8 +14,9 @@ from loupe.api.parts import OwnRun, Part, in_order_of_content, is_original, pend
 from loupe.api.step import Step, StepSettings
 from loupe.api.values import Caption, Image, Rejection
 from loupe.checks.defects import text_defect
+from loupe.checks.rewrites import PlainCheck, TextCheck, judge_rewrite, load_check
 from loupe.checks.support import unsupported_parts
-from loupe.checks.text import Form
+from loupe.checks.text import Defect, Form
 from loupe.db.decisions import decide, last_agents
 from loupe.db.entities import (
     LIVE,
@@ -35,8 +36,9 @@ from loupe.retrieval.similarity.near_duplicates import find_near_duplicates, fin
 from loupe.schemas import records
 from loupe.schemas.chat import NamedModel
 from loupe.schemas.errors import UsageError
+from loupe.schemas.faithfulness import RewritePair
 from loupe.schemas.plugins import load_plugin, plugins
-from loupe.schemas.profile import JudgeSettings, Profile
+from loupe.schemas.profile import FaithfulnessSettings, JudgeSettings, Profile
 from loupe.schemas.provenance import Role
 from loupe.schemas.quality import CaptionCheck
 from loupe.schemas.similarity import ImageFingerprint, NearDuplicateSettings
@@ -159,9 +161,6 @@ def describe(
 
 # Checks of texts.
 
-Check = Callable[[str, Sequence[str]], str | None]
-"""Returns a sentence on what is wrong with a text, given the texts of the source; None if fine."""
-
 
 def _check_form(text: str, _: Sequence[str]) -> str | None:
     defect = text_defect(text, Form(sentences=False))
@@ -175,11 +174,11 @@ def _check_support(text: str, sources: Sequence[str]) -> str | None:
     return f"the source does not say: {parts[0].text!r}" if parts else None
 
 
-CHECKS: Mapping[str, Check] = {"form": _check_form, "support": _check_support}
+CHECKS: Mapping[str, TextCheck] = {"form": _check_form, "support": _check_support}
 _JUDGE = "judge"
 
 
-class _Checks(Part):
+class Checks(Part):
     """Checks the captions that were written: what speaks against one is shown to people."""
 
     version = "1"
@@ -306,13 +305,28 @@ class _Checks(Part):
         return WorkResult(caption.seq, entities=(check,))
 
 
-def _rule(name: str) -> Check:
+def _rule(name: str) -> TextCheck:
+    """Return a check of captions; one of rewrites compares a caption with those of the source."""
     if name in CHECKS:
         return CHECKS[name]
     if name not in plugins("checks"):
-        known = [*CHECKS, _JUDGE, *plugins("checks")]
+        known = sorted({*CHECKS, _JUDGE, *plugins("checks")})
         raise UsageError(f"no check is called {name!r}; {nearest_hint(name, known)}")
-    rule: Check = load_plugin("checks", name)
+    check = load_check(name)
+    if isinstance(check, PlainCheck):
+        return check.function
+
+    def rule(text: str, sources: Sequence[str]) -> str | None:
+        if not sources:
+            return None
+        pair = RewritePair(source=" ".join(sources), rewrite=text)
+        judged = judge_rewrite(pair, FaithfulnessSettings(), [name])
+        if isinstance(judged, Defect):
+            return judged.detail
+        if judged.verdict == "faithful":
+            return None
+        return next(one.message for one in judged.findings if one.change != "lost")
+
     return rule
 
 
@@ -326,7 +340,7 @@ def _sources_of(run: OwnRun, captions: Sequence[StoredEntity]) -> dict[str, list
     return found
 
 
-def check(*checks: str, name: str = "check") -> Part:
+def check(*checks: str, name: str = "check") -> Checks:
     """Return a step that checks the written captions: "form", "support", "judge", or of a plugin.
 
     A caption against which something speaks is shown to people at the next gate, and dropped if
@@ -337,7 +351,7 @@ def check(*checks: str, name: str = "check") -> Part:
     """
     if not checks:
         raise UsageError(f"check needs at least one of {', '.join((*CHECKS, _JUDGE))}")
-    return _Checks(name, checks)
+    return Checks(name, checks)
 
 
 # Filters from a condition.

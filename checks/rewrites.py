@@ -2,11 +2,14 @@
 
 A check takes what earlier checks doubted and returns what is doubtful after it, so that one which
 understands the subject may explain a part that shares no word with the source. It returns a
-`Defect` if the text cannot be used at all.
+`Defect` if the text cannot be used at all. A package may also name a plain function of a text and
+the texts of its source, which returns what is wrong with it, or None.
 """
 
+import inspect
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
@@ -51,16 +54,40 @@ class ReadingCheck(Check, Protocol):
         """Return (subject, attribute, value) of each fact."""
 
 
+TextCheck = Callable[[str, Sequence[str]], str | None]
+"""Returns a sentence on what is wrong with a text, given the texts of the source; None if fine."""
+
+
+@dataclass(frozen=True)
+class PlainCheck:
+    """A plain function of a text as a check of rewrites."""
+
+    function: TextCheck
+
+    def __call__(
+        self,
+        pair: RewritePair,
+        settings: FaithfulnessSettings,  # noqa: ARG002
+        doubts: Sequence[Doubt],
+    ) -> Sequence[Doubt]:
+        """Return the doubts, and what the function says."""
+        wrong = self.function(pair.rewrite, (pair.source,))
+        return (*doubts, _unsupported(wrong)) if wrong else doubts
+
+
 @cache
 def load_check(name: str) -> Check:
-    """Import a check by its name.
+    """Import a check by its name; a plain function of a text becomes one.
 
     Raises:
         ConfigurationError: it cannot be imported.
         UsageError: no installed package adds it.
     """
-    check: Check = load_plugin("checks", name)
-    return check
+    found = load_plugin("checks", name)
+    if len(inspect.signature(found).parameters) > len(("text", "sources")):
+        check: Check = found
+        return check
+    return PlainCheck(found)
 
 
 def facts_reader(name: str) -> Callable[[str], frozenset[Any]] | None:

@@ -12,6 +12,7 @@ import loupe
 from loupe.annotate.interfaces.registry import interface_of
 from loupe.annotate.queues import Queue
 from loupe.api.steps import step_called
+from loupe.checks.rewrites import judge_rewrite
 from loupe.models.profiles.settings import Settings
 from loupe.models.registry import build_embedder
 from loupe.release.export import export_release
@@ -19,6 +20,8 @@ from loupe.release.export.formats import format_called
 from loupe.schemas import plugins
 from loupe.schemas.embedding import PluginEmbedder
 from loupe.schemas.errors import UsageError
+from loupe.schemas.faithfulness import FaithfulnessReport, RewritePair
+from loupe.schemas.profile import FaithfulnessSettings
 from loupe.sources.records import DEFAULT_OPTIONS, BadRow, ReadOptions, SourceRow
 from tests.api.shop import EXAMPLES, draw_photograph
 
@@ -76,6 +79,19 @@ def test_a_plugin_has_its_parts_in_a_pipeline(tmp_path: Path) -> None:
     out = tmp_path / "export"
     export_release(report.release.folder, format_called("titles"), out)
     assert (out / "titles.tsv").read_text("utf-8") == "A\tA wooden thing with many colours."
+
+
+@pytest.mark.usefixtures("plugin")
+def test_checks_of_captions_and_of_rewrites_serve_each_other() -> None:
+    contradicted = ("A man in a red coat.", ["A man in a blue coat."])
+    checks = loupe.steps.check("person", "no-price")
+    assert "«red»" in str(checks.rules["person"](*contradicted))
+    assert checks.rules["person"]("A man in a red coat.", []) is None
+    assert checks.rules["no-price"]("A mug for $5.", []) == "it states a price"
+    pair = RewritePair(source="A blue mug stands on a table.", rewrite="A blue mug costs $5.")
+    judged = judge_rewrite(pair, FaithfulnessSettings(), ["no-price"])
+    assert isinstance(judged, FaithfulnessReport)
+    assert [one.message for one in judged.findings] == ["it states a price"]
 
 
 @pytest.mark.usefixtures("plugin")
