@@ -30,7 +30,7 @@ from loupe.db.entities import (
 )
 from loupe.flows.engine.model_step import Ask, LLMStep, Parsed, model_settings, run_llm_step
 from loupe.flows.engine.runner import Stage, run_stage
-from loupe.flows.ufine3c.judging import read_judgement, request_judgement
+from loupe.flows.judgements import read_judgement, request_judgement
 from loupe.prompts.loader import load_prompt
 from loupe.retrieval.similarity.near_duplicates import find_near_duplicates, fingerprint
 from loupe.schemas import records

@@ -17,7 +17,7 @@ from loupe.schemas.evaluation import (
     DirectionResult,
     GroupResult,
     HardQuery,
-    PersonTotals,
+    PersonHits,
     Retrieved,
     Score,
     Scores,
@@ -30,8 +30,6 @@ _CURVE_DEPTH = 50
 _HARDEST = 8
 """The number of hardest queries that are kept, and of results kept for each."""
 SHOWN = 6
-COMPARED_METRICS = ("R@1", "mAP", "mSD")
-"""The metrics in which models are compared query by query."""
 INTERVAL = f"95 %, percentile bootstrap over identities, {REPLICATES:,} draws"
 PROTOCOL = (
     "every query against the whole gallery by cosine; items of the query's identity match; ties "
@@ -121,7 +119,7 @@ def score_direction(
         chance_curve=tuple(rank_curve(scores.matches.tolist(), scores.gallery, depth)),
         histogram=similarity_histogram(*asked) if plain else None,
         hardest=hardest_queries(queries, gallery, scores.best_rank) if plain else (),
-        by_person=person_totals(scores, queries.ids),
+        by_person=person_hits(scores, queries.ids),
     )
     return Scored(result, tuple(_groups(direction, scores, queries)))
 
@@ -174,8 +172,8 @@ def _with_intervals(
     return found | {name: Score(**one._asdict()) for name, one in intervals.items()}
 
 
-def person_totals(scores: RetrievalScores, ids: Ids) -> PersonTotals:
-    """The sums of the compared metrics over the queries of each person, by number.
+def person_hits(scores: RetrievalScores, ids: Ids) -> PersonHits:
+    """The queries of each person with a match, and how many have one in the first place.
 
     Args:
         scores: of all queries.
@@ -183,12 +181,9 @@ def person_totals(scores: RetrievalScores, ids: Ids) -> PersonTotals:
     """
     has_match = scores.matches > 0
     _, person_of = np.unique(ids[has_match], return_inverse=True)
-    totals = {}
-    for name, values in scores.by_query.items():
-        if name in COMPARED_METRICS:
-            sums = np.bincount(person_of, values[has_match])
-            totals[name] = tuple(np.round(sums, 4).tolist())
-    return PersonTotals(queries=tuple(np.bincount(person_of).tolist()), totals=totals)
+    is_hit = scores.best_rank[has_match] == 1
+    hits = np.bincount(person_of[is_hit], minlength=person_of.max() + 1)
+    return PersonHits(queries=tuple(np.bincount(person_of).tolist()), hits=tuple(hits.tolist()))
 
 
 # What scores do not show: the distribution of similarities, and what the hardest queries found.

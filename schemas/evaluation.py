@@ -131,16 +131,16 @@ class HardQuery(Record):
     retrieved: tuple[Retrieved, ...]
 
 
-class PersonTotals(Record):
-    """Sums over the queries of each person, in the order of their numbers, for paired tests.
+class PersonHits(Record):
+    """The queries of each person, in the order of their numbers: what models are compared by.
 
     Attributes:
         queries: the number of queries with a match, by person.
-        totals: the sum of each metric over these queries, in percent, by person.
+        hits: how many of these have a match in the first place (R@1), by person.
     """
 
     queries: tuple[Count, ...]
-    totals: dict[str, tuple[float, ...]]
+    hits: tuple[Count, ...]
 
 
 class DirectionResult(Record):
@@ -162,7 +162,7 @@ class DirectionResult(Record):
     chance_curve: tuple[float, ...] = ()
     histogram: SimilarityHistogram | None = None
     hardest: tuple[HardQuery, ...] = ()
-    by_person: PersonTotals | None = IF_KNOWN
+    by_person: PersonHits | None = IF_KNOWN
 
 
 class GroupResult(Record):

@@ -229,11 +229,10 @@ def _named_variables(profile: object) -> Iterator[str]:
 
 
 class PausedRun(NamedTuple):
-    """A paused run of a deployment; `state_id` differs each time that it pauses."""
+    """A paused run of a deployment."""
 
     id: str
     name: str
-    state_id: str
     tags: tuple[str, ...]
 
 
@@ -253,7 +252,7 @@ def paused_runs(home: Path, server_url: str) -> list[PausedRun]:
         "sort": "START_TIME_ASC",
     }
     return [
-        PausedRun(run["id"], run["name"], run["state"]["id"], tuple(run["tags"]))
+        PausedRun(run["id"], run["name"], tuple(run["tags"]))
         for run in _asked(home, server_url, "flow_runs/filter", query)
     ]
 
@@ -296,12 +295,9 @@ def _asked(home: Path, server_url: str, path: str, body: object) -> Any:
 
 def _has_polled(home: Path, server_url: str, since: datetime) -> bool:
     """Tell whether our worker has contacted the server since that time."""
-    pool = f"{server_url}/api/work_pools/{WORK_POOL}/workers/filter"
     try:
-        answer = httpx.post(
-            pool, json={}, auth=prefect_login(home), timeout=5, trust_env=False, verify=PLAIN_HTTP
-        )
-    except httpx.HTTPError:
+        workers = _asked(home, server_url, f"work_pools/{WORK_POOL}/workers/filter", {})
+    except ServiceError:
         return False
-    beats = [worker["last_heartbeat_time"] for worker in answer.json()] if answer.is_success else []
+    beats = [worker["last_heartbeat_time"] for worker in workers]
     return any(datetime.fromisoformat(beat) >= since for beat in beats if beat)

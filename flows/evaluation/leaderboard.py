@@ -5,6 +5,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+import numpy as np
+
 from loupe.db.evaluations import StoredEvaluation, evaluations_of
 from loupe.db.releases import find_release
 from loupe.db.store import Store
@@ -408,7 +410,8 @@ def _comparisons(models: Sequence[Row]) -> Iterable[Comparison]:
         theirs = other.found.by_person if other.found else None
         if ours is None or theirs is None or ours.queries != theirs.queries:
             continue
-        found = paired_difference(ours.totals[_COMPARED], theirs.totals[_COMPARED], ours.queries)
+        best_hits, hits = 100 * np.array(ours.hits), 100 * np.array(theirs.hits)
+        found = paired_difference(best_hits, hits, ours.queries)
         p_value = min(1.0, found.p_value * len(others))
         yield Comparison(
             other.name, best.name, _COMPARED, found.difference, found.low, found.high, p_value

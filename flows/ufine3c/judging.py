@@ -1,19 +1,9 @@
 """Ask a chat model for a second opinion on rewrites."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
-from loupe.checks.text import SIGNS
 from loupe.db.entities import StoredEntity, WorkResult, fetch_parents, new_entity
 from loupe.db.work import Pending
-from loupe.flows.answers import (
-    UnusableAnswerError,
-    check_fields,
-    object_schema,
-    read_answer,
-    read_text,
-    text_schema,
-)
 from loupe.flows.engine.context import RunContext
 from loupe.flows.engine.model_step import (
     Ask,
@@ -25,50 +15,21 @@ from loupe.flows.engine.model_step import (
     run_llm_step,
 )
 from loupe.flows.engine.report import StageReport
-from loupe.prompts.loader import Prompt, load_prompt
-from loupe.schemas.chat import ChatAnswer, ChatRequest
+from loupe.flows.judgements import (
+    PURPOSE,
+    SENTENCES,
+    Judgement,
+    read_judgement,
+    request_judgement,
+)
+from loupe.prompts.loader import load_prompt
 from loupe.schemas.profile import JudgeSettings
 from loupe.schemas.provenance import Role
 from loupe.schemas.quality import CaptionCheck
-from loupe.schemas.records import Caption, Rejection, Rewrite
+from loupe.schemas.records import Caption, Rewrite
 
-STAGE = "judge_rewrite"
+STAGE = PURPOSE
 VERSION = "2"
-_SENTENCES = {
-    "added": "The judge finds no source for: {}",
-    "contradicted": "The judge finds a contradiction: {}",
-}
-"""The fields of an answer, and what annotators read about each of their facts."""
-Judgement = dict[str, tuple[str, ...]]
-"""The facts that a judge objects to, by the field of its answer."""
-_MOST_FACTS = 20
-_MOST_CHARACTERS = 200
-
-
-def request_judgement(description: str, rewrite: str, prompt: Prompt) -> ChatRequest:
-    """Return the request to compare `rewrite` with the `description` that it was made from."""
-    values = {"description": description, "rewrite": rewrite}
-    facts = {"type": "array", "items": text_schema(), "maxItems": _MOST_FACTS}
-    schema = object_schema(dict.fromkeys(_SENTENCES, facts))
-    return prompt.request(STAGE, values, answer_schema=schema)
-
-
-def read_judgement(answer: ChatAnswer) -> Judgement | Rejection:
-    """Return the facts that the judge objects to, or why the answer cannot be used."""
-
-    def read(found: dict[str, Any]) -> Judgement:
-        check_fields(found, tuple(_SENTENCES), "The answer")
-        objections = {field: found[field] for field in _SENTENCES}
-        for field, facts in objections.items():
-            if not isinstance(facts, list) or len(facts) > _MOST_FACTS:
-                detail = f"{field!r} must be a list of at most {_MOST_FACTS} facts."
-                raise UnusableAnswerError("wrong_type", detail)
-        return {
-            field: tuple(read_text(one, f"{field!r}", _MOST_CHARACTERS, SIGNS) for one in facts)
-            for field, facts in objections.items()
-        }
-
-    return read_answer(answer, STAGE, read)
 
 
 def plan_judging(dataset: str, settings: JudgeSettings) -> StagePlan:
@@ -104,7 +65,7 @@ def judge_rewrites(context: RunContext, plan: StagePlan) -> StageReport:
     def output(answer: Parsed[StoredEntity, Judgement]) -> WorkResult:
         rewrite = answer.subject
         warnings: list[str] = []
-        for field, sentence in _SENTENCES.items():
+        for field, sentence in SENTENCES.items():
             warnings += [sentence.format(fact) for fact in answer.value[field]]
         check = new_entity(
             CaptionCheck(warnings=tuple(warnings), judge=model.author),

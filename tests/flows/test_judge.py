@@ -11,7 +11,7 @@ from loupe.db.decisions import append_decisions, decided_by_people, last_reasons
 from loupe.db.entities import AgentRef, NewDecision, find
 from loupe.db.store import Store
 from loupe.flows.engine.releasing import judge_statistics
-from loupe.flows.ufine3c.judging import read_judgement
+from loupe.flows.judgements import read_judgement
 from loupe.release.format.row_files import read_release
 from loupe.schemas.chat import ChatAnswer
 from loupe.schemas.records import Granularity, Rejection, Rewrite
