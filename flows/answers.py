@@ -295,9 +295,10 @@ def _arguments_of(found: FoundObject) -> FoundObject:
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, value in pairs:
-        if found.setdefault(name, value) != value:
+        if name in found and found[name] != value:
             detail = f"The answer names a field twice: {name!r}."
             raise UnusableAnswerError("unparseable_answer", detail)
+        found[name] = value
     return found
 
 

@@ -180,5 +180,5 @@ def test_mutated_answers_are_parsed_or_rejected_with_the_answer(subtests: pytest
 def test_500_mutated_answers(subtests: pytest.Subtests) -> None:
     cases = cases_of(250)
     assert min(Counter(name for _, name, _ in cases).values()) >= 4
-    assert Counter(case.survives for _, _, case in cases)[Survives.ALL] >= 90
+    assert Counter(case.survives for _, _, case in cases)[Survives.ALL] >= 85
     check(cases, subtests)
