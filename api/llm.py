@@ -1,5 +1,6 @@
 """Steps that ask a chat model, made of a prompt file and the class of the answer."""
 
+import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -257,17 +258,10 @@ def _variables(entity: StoredEntity, about: Sequence[StoredEntity]) -> dict[str,
     elif entity.kind == records.Caption.kind:
         values["text"] = entity.record(records.Caption).text
     else:
-        fields = _fields_of(entity)
+        fields: dict[str, Any] = json.loads(entity.payload)
         values |= {name: _shown(one) for name, one in fields.items()}
         values["text"] = entity.payload
     return values
-
-
-def _fields_of(entity: StoredEntity) -> dict[str, Any]:
-    import json
-
-    found: dict[str, Any] = json.loads(entity.payload)
-    return found
 
 
 def _shown(value: Any) -> str:

@@ -356,10 +356,10 @@ def in_order_of_content(
     return sorted(entities, key=place)
 
 
-def images_of(run_store: Any, entities: Collection[StoredEntity]) -> dict[str, StoredEntity]:
+def images_of(store: Store, entities: Collection[StoredEntity]) -> dict[str, StoredEntity]:
     """Return the image that each entity is about, by the id of the entity."""
     wanted = {str(one.group) for one in entities if one.kind != Image.kind}
-    images = fetch(run_store, wanted)
+    images = fetch(store, wanted)
     found = {one.id: images.get(str(one.group)) for one in entities if one.kind != Image.kind}
     own = {one.id: one for one in entities if one.kind == Image.kind}
     return own | {id_: image for id_, image in found.items() if image is not None}

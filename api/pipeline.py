@@ -1,9 +1,11 @@
 """Pipelines: sources, steps, gates and a release, written as one value and run anywhere."""
 
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 
@@ -304,8 +306,6 @@ class RunReport:
         return self.report.sentence
 
     def _repr_html_(self) -> str:
-        from html import escape
-
         rows = "".join(
             f"<tr><td>{escape(one.stage)}</td><td>{escape(one.summary)}</td></tr>"
             for one in self.report.stages
@@ -366,8 +366,6 @@ class Pipeline:
         Raises:
             UsageError: something is no part, or two have the same name.
         """
-        import re
-
         for value, pattern, what in (
             (self.name, DATASET_PATTERN, "the name of a pipeline: letters, digits, '.', '_', '-'"),
             (self.version, VERSION_PATTERN, "its version: three numbers such as '0.1.0'"),
@@ -446,8 +444,6 @@ class Pipeline:
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        from html import escape
-
         items = "".join(f"<li>{escape(one)}</li>" for one in self._described())
         return f"<p><b>{escape(self.name)} {escape(self.version)}</b></p><ol>{items}</ol>"
 

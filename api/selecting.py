@@ -1,11 +1,12 @@
 """The first step of a pipeline: import its sources, and copy their images into the dataset."""
 
+import inspect
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, NamedTuple
 
 from loupe.api.parts import OwnRun, Part, is_original, without_code
-from loupe.api.plugging import format_digest
+from loupe.api.references import code_digest
 from loupe.db.entities import (
     LIVE,
     NewEntity,
@@ -27,6 +28,7 @@ from loupe.schemas.plugins import plugins
 from loupe.schemas.provenance import Role
 from loupe.schemas.records import Caption, Image
 from loupe.schemas.video import StageSettings
+from loupe.sources.annotations import Importer
 from loupe.sources.importer import declared_format
 from loupe.sources.records import Row
 
@@ -59,7 +61,7 @@ class Select(Part):
             values["package"] = f"{plugin.package} {plugin.package_version}"
         if (form := declared_format(spec.format)) is not None:
             values["format"] = {"name": form.__qualname__, "version": form.version}
-            values["code"] = format_digest(form)
+            values["code"] = _format_digest(form)
             self._warn_of_code(run, spec, values)
         settings = store_settings(run.context, run.dataset, NAME, VERSION, values)
         run.current.add(settings.id)
@@ -100,6 +102,15 @@ class Select(Part):
                 f"still {values['format']['version']!r}: what it read stays; raise the version of "
                 f"the class to read the file again"
             )
+
+
+def _format_digest(form: type[Importer]) -> str:
+    """Return a digest of the code of a format: of all functions of its class."""
+    digests = []
+    for name, one in sorted(vars(form).items()):
+        if inspect.isfunction(one):
+            digests += [name, code_digest(one)]
+    return digest_of(*digests)
 
 
 def _earlier_copies(run: OwnRun, spec: SourceSpec, settings: NewEntity) -> dict[str, str]:

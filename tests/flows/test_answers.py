@@ -186,6 +186,13 @@ def test_truncated_and_ambiguous_answers_are_rejected() -> None:
         assert fault(find_object, raw) == reason, raw
 
 
+def test_a_value_that_is_no_number_is_not_a_field_named_twice() -> None:
+    found = find_object('{"caption": NaN, "note": "a"}')
+    assert found is not None
+    assert list(found.value) == ["caption", "note"]
+    assert fault(find_object, '{"caption": NaN, "caption": NaN}') == "unparseable_answer"
+
+
 WANTED: dict[str, Any] = {"properties": {"caption": {}}}
 
 
