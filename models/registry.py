@@ -36,7 +36,6 @@ from loupe.schemas.image_edit import ImageEditorSpec, QwenImageEdit
 from loupe.schemas.image_search import GoogleSearch, OpenverseSearch
 from loupe.schemas.plugins import load_plugin, plugins
 from loupe.schemas.profile import (
-    BuiltinRewriter,
     ChatModelSpec,
     ImportedRewrites,
     OpenAIChat,
@@ -54,7 +53,6 @@ from loupe.schemas.tracking import (
 )
 
 _BUILDERS: dict[type[Record], str] = {
-    BuiltinRewriter: "loupe.demo.composer.rewriter.RuleRewriter",
     ImportedRewrites: "loupe.models.imported_rewrites.ImportedRewritesModel",
     OpenAIChat: "loupe.models.openai_chat.OpenAIChatModel",
     VllmChat: "loupe.models.vllm_chat.VllmChatModel",

@@ -66,7 +66,7 @@ def test_import_contracts_hold() -> None:
 
 
 def test_no_modules_import_each_other_in_a_circle() -> None:
-    in_order_of_imports(grimp.build_graph("loupe", cache_dir=None))
+    assert in_order_of_imports(grimp.build_graph("loupe", cache_dir=None))
 
 
 def test_examples_use_public_names_only() -> None:
