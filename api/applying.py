@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Protocol
 
 from pydantic import ValidationError
 
-from loupe.api.parts import Scope, images_of, is_original
+from loupe.api.parts import Scope, images_of, is_original, naming
 from loupe.api.references import Reference
 from loupe.api.signatures import Signature
 from loupe.api.values import Caption, Crop, Image, Rejection, UnansweredError
@@ -22,7 +22,6 @@ from loupe.db.entities import (
     fetch_children,
     new_entity,
 )
-from loupe.db.quarantine import REPLACED
 from loupe.db.store import Store
 from loupe.flows.engine.engines import ENDS_ITS_PROCESS
 from loupe.flows.engine.programs import BlobProgram
@@ -248,7 +247,7 @@ class Applied(BlobProgram):
         if isinstance(made, records.Rejection):
             return self.refused(item.entity, made, item.image)
         replaced = any(one.kind == records.Image.kind for one in made)
-        reason = f"{REPLACED}{self.name} made of it"
+        reason = f"replaced by what {self.name} made of it"
         decisions = (NewDecision(item.entity.id, "reject", self.agent, reason),)
         return WorkResult(seq, entities=made, decisions=decisions if replaced else ())
 
@@ -365,20 +364,6 @@ class Applied(BlobProgram):
             split=record.split,
             group=f"{record.source}/{identity}",
         )
-
-
-def naming(
-    rejection: records.Rejection, entity: StoredEntity, image: StoredEntity | None
-) -> records.Rejection:
-    """Return the rejection of an item with the file of its image, and the text of a caption."""
-    context: dict[str, Any] = {}
-    if entity.kind == records.Image.kind:
-        image = entity
-    if image is not None:
-        context["file"] = image.record(records.Image).file_path
-    if entity.kind == records.Caption.kind:
-        context["text"] = entity.record(records.Caption).text
-    return rejection.model_copy(update={"context": {**context, **rejection.context}})
 
 
 class _Unanswered(NamedTuple):

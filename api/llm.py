@@ -7,9 +7,8 @@ from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
-from loupe.api.applying import naming
 from loupe.api.models import MODELS, ChatModel, chat_model
-from loupe.api.parts import OwnRun, Part, images_of, is_original, pending
+from loupe.api.parts import OwnRun, Part, images_of, is_original, naming, pending
 from loupe.api.records import Record
 from loupe.api.schemas import answer_schema_of
 from loupe.api.signatures import kind_of

@@ -20,7 +20,6 @@ from loupe.db.entities import (
     pages,
     parents_of,
 )
-from loupe.db.quarantine import STEP_PREFIX
 from loupe.db.store import Store
 from loupe.db.work import Pending, register_plan, rejected_inputs
 from loupe.flows.engine.context import PipelineRun
@@ -32,12 +31,14 @@ from loupe.schemas.build import Build, SourceSpec
 from loupe.schemas.chat import NamedModel
 from loupe.schemas.profile import Profile
 from loupe.schemas.provenance import Role
-from loupe.schemas.records import Caption, Image
+from loupe.schemas.records import Caption, Image, Rejection
 from loupe.schemas.video import StageSettings
 
 if TYPE_CHECKING:
     from loupe.annotate.queues import Step as QueueStep
 
+STEP_PREFIX = "step:"
+"""How the names of agents begin that are steps of a pipeline: `step:DATASET/STEP`."""
 _PAGE = 500
 _ABOVE = (Role.DESCRIBES, Role.DERIVED_FROM, Role.EDITED_FROM)
 """The roles of links from what a step made to its inputs."""
@@ -363,3 +364,15 @@ def images_of(store: Store, entities: Collection[StoredEntity]) -> dict[str, Sto
     found = {one.id: images.get(str(one.group)) for one in entities if one.kind != Image.kind}
     own = {one.id: one for one in entities if one.kind == Image.kind}
     return own | {id_: image for id_, image in found.items() if image is not None}
+
+
+def naming(rejection: Rejection, entity: StoredEntity, image: StoredEntity | None) -> Rejection:
+    """Return the rejection of an item with the file of its image, and the text of a caption."""
+    context: dict[str, Any] = {}
+    if entity.kind == Image.kind:
+        image = entity
+    if image is not None:
+        context["file"] = image.record(Image).file_path
+    if entity.kind == Caption.kind:
+        context["text"] = entity.record(Caption).text
+    return rejection.model_copy(update={"context": {**context, **rejection.context}})

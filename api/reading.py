@@ -208,7 +208,7 @@ class Origin:
     def __str__(self) -> str:
         from rich.console import Console
 
-        from loupe.flows.cli.lineage import lineage_tree
+        from loupe.release.lineage.tree import lineage_tree
 
         console = Console(width=120)
         with console.capture() as captured:

@@ -122,34 +122,37 @@ def dropped_counts(connection: Connection, dataset: str | None = None) -> list[Q
     ]
 
 
-STEP_PREFIX = "step:"
-"""Prefix of the names of agents that are steps of a pipeline of one's own."""
-REPLACED = "replaced by what "
-"""How the reason of an item begins that was replaced by what a step made of it."""
 LEFT_OUT = "left_out"
 
 
 @reads
-def left_out_by_steps(
-    connection: Connection, dataset: str | None = None, limit: int | None = None
+def left_out_images(
+    connection: Connection, agents: str, dataset: str | None = None, limit: int | None = None
 ) -> list[tuple[str, Rejection]]:
-    """Return (dataset, rejection) of what steps left out by comparing items, oldest first.
+    """Return (dataset, rejection) of images that were refused by comparing them, oldest first.
 
-    They are no rejections of single inputs: an item counts again when the other one is gone.
+    They are no rejections of single inputs, of which their stage has a work row: an image counts
+    again when the other one is gone.
+
+    Args:
+        connection: the store.
+        agents: who refused them: the name of an agent is this, its dataset, "/" and its stage.
+        dataset: only of this dataset.
+        limit: at most so many.
     """
-    query = of_dropped(
-        select(Entity.dataset, Entity.payload, Agent.name, Decision.reason), STEP_PREFIX
+    query = of_dropped(select(Entity.dataset, Entity.payload, Agent.name, Decision.reason), agents)
+    named_after_stage = Agent.name == agents + Entity.dataset + "/" + Plan.stage
+    is_of_input = exists().where(
+        Work.input == Entity.seq, Work.plan_id == Plan.id, named_after_stage
     )
-    is_of_input = exists().where(Work.input == Entity.seq, Work.reason == Decision.reason)
     query = query.where(Entity.kind == Image.kind, ~is_of_input)
-    query = query.where(~Decision.reason.startswith(REPLACED))
     if dataset is not None:
         query = query.where(Entity.dataset == dataset)
     found = []
     for of, payload, name, reason in connection.execute(query.order_by(Entity.seq).limit(limit)):
-        step = name.removeprefix(f"{STEP_PREFIX}{of}/")
+        stage = name.removeprefix(f"{agents}{of}/")
         file = Image.model_validate_json(payload).file_path
-        found.append((of, Rejection.of(step, LEFT_OUT, f"It {reason}.", file=file)))
+        found.append((of, Rejection.of(stage, LEFT_OUT, f"It {reason}.", file=file)))
     return found
 
 

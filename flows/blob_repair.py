@@ -16,12 +16,12 @@ from loupe.db.blobs import SHARD, suffix_of
 from loupe.db.entities import StoredEntity, fetch, pages, parents_of
 from loupe.db.releases import list_releases
 from loupe.db.withdrawal_graph import Blob
-from loupe.flows.ccd.edit_measures import change_between, difference_overlay, opened_picture
 from loupe.flows.engine.context import RunContext
 from loupe.flows.shards.files import erase_again, files_in_shard, images_in_shard, root_in
 from loupe.flows.ufine6926.crops import MARGIN, cut, encode
 from loupe.models.registry import build_image_editor
 from loupe.release.format.manifest import MANIFEST, read_files
+from loupe.retrieval.edit_measures import change_between, difference_overlay, opened_picture
 from loupe.schemas.base import sha256_of
 from loupe.schemas.chat import ChatImage
 from loupe.schemas.contrast import StoredEdit

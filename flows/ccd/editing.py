@@ -9,16 +9,6 @@ from typing import NamedTuple
 
 from loupe.db.entities import AgentRef, NewEntity, StoredEntity, WorkResult, fetch_children, find
 from loupe.db.work import Pending, register_plan, store_activity
-from loupe.flows.ccd.edit_measures import (
-    NO_CHANGE,
-    Change,
-    caption_shift,
-    change_between,
-    difference_overlay,
-    judge_edit,
-    measure_edit,
-    opened_picture,
-)
 from loupe.flows.ccd.image_requests import candidate_for, strategies_of_requests
 from loupe.flows.ccd.run import CcdRun
 from loupe.flows.engine.context import RunContext
@@ -29,6 +19,16 @@ from loupe.flows.engine.report import Deferred, StageReport, StageResult
 from loupe.flows.engine.runner import Stage, count_attempts, run_stage, store_settings
 from loupe.models.image_editor import ImageEditor
 from loupe.models.registry import build_image_editor
+from loupe.retrieval.edit_measures import (
+    NO_CHANGE,
+    Change,
+    caption_shift,
+    change_between,
+    difference_overlay,
+    judge_edit,
+    measure_edit,
+    opened_picture,
+)
 from loupe.schemas.base import digest_of
 from loupe.schemas.chat import ChatImage, ModelRef
 from loupe.schemas.contrast import ImageRequest, StoredEdit

@@ -26,7 +26,7 @@ from loupe.flows.engine.embedding import picture_of
 from loupe.flows.engine.model_step import Ask, DatasetModel, LLMStep, Parsed, run_llm_step
 from loupe.flows.engine.report import StageReport
 from loupe.flows.engine.runner import Stage, run_stage
-from loupe.flows.recos.captioning import facts_of
+from loupe.flows.image_facts import facts_of
 from loupe.prompts.loader import Prompt, load_prompt
 from loupe.schemas.chat import ChatAnswer, ChatImage, ChatRequest
 from loupe.schemas.contrast import StrategyDraft

@@ -3,10 +3,10 @@
 import inspect
 import json
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import wraps
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Final, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, NamedTuple
 
 import typer
 from rich.console import Console, ConsoleOptions, ConsoleRenderable, RenderHook, RenderResult
@@ -18,6 +18,9 @@ from rich.text import Text
 
 from loupe.schemas.errors import LoupeError, UsageError
 from loupe.schemas.wording import shortened
+
+if TYPE_CHECKING:
+    from loupe.services.diagnosis import Finding
 
 PageOption = Annotated[Path | None, typer.Option(dir_okay=False)]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
@@ -197,6 +200,17 @@ def print_json(value: Any) -> None:
 
 def _plain(value: Any) -> Any:
     return value.model_dump(mode="json") if hasattr(value, "model_dump") else str(value)
+
+
+_VERDICTS = {"ok": "✓", "absent": "–", "lacking": "✗"}
+
+
+def finding_lines(findings: "Sequence[Finding]") -> Iterator[str]:
+    """Yield the findings, each with its remedy."""
+    for finding in findings:
+        yield f"{_VERDICTS[finding.verdict]} {finding.subject}  {finding.detail}"
+        if finding.remedy:
+            yield f"    fix: {finding.remedy}"
 
 
 def write_page(path: Path, page: str) -> None:

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from contextlib import chdir
 from importlib import import_module
 from pathlib import Path
-from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -18,8 +17,7 @@ from loupe.flows.cli.options import (
     settings,
     warn_of_unfinished,
 )
-from loupe.flows.cli.output import Answer, Line, note
-from loupe.flows.cli.services import finding_lines
+from loupe.flows.cli.output import Answer, Line, finding_lines, note
 
 if TYPE_CHECKING:
     from loupe.flows.engine.context import BuildReport, RunContext
@@ -138,10 +136,11 @@ def _run_own(
     check: bool,
 ) -> Answer:
     """Run a pipeline that is written with the public API, check it, or preview it."""
+    from loupe.api.loading import load_pipeline
     from loupe.flows.engine.stopping import Budget
     from loupe.services.diagnosis import Verdict
 
-    pipeline = resolve_name("loupe.api.loading.load_pipeline")(named)  # the layer above
+    pipeline = load_pipeline(named)
     if check:
         findings = pipeline.check(profile)
         failed = any(one.verdict is not Verdict.OK for one in findings)

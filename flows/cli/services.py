@@ -4,19 +4,17 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from loupe.flows.cli.options import ProfileOption, chosen_profile, settings
-from loupe.flows.cli.output import Answer, Line, Table, note
+from loupe.flows.cli.output import Answer, Line, Table, finding_lines, note
 from loupe.schemas.errors import ConfigurationError
 from loupe.services.components import Component
 
 if TYPE_CHECKING:
     from loupe.models.profiles.settings import Settings
-    from loupe.services.diagnosis import Finding
     from loupe.services.installation import ServiceReport
 
 
@@ -64,9 +62,9 @@ def _registered(own: "Settings", named: list[str]) -> list[str]:
     """Register pipelines of the user, and return the names of their deployments."""
     if not named:
         return []
-    register = resolve_name("loupe.api.deployments.register_pipelines")  # the layer above
-    found: list[str] = register(own, named)
-    return found
+    from loupe.api.deployments import register_pipelines
+
+    return register_pipelines(own, named)
 
 
 def down() -> Answer:
@@ -175,9 +173,6 @@ def _next_steps(home: Path, pipelines: Mapping[str, str], *, with_prefect: bool)
     return steps | {"loupe status": "show the servers", "loupe down": "stop them; data is kept"}
 
 
-_MARKS = {"ok": "✓", "absent": "–", "lacking": "✗"}
-
-
 def doctor(*, profile: ProfileOption = None) -> Answer:
     """Check the installation, the servers and the profile.
 
@@ -194,11 +189,3 @@ def doctor(*, profile: ProfileOption = None) -> Answer:
     if lacking:
         end = f"The profile cannot run: {lacking} of its requirements are not met."
     return Answer(findings, [*finding_lines(findings), f"\n{end}"], failed=bool(lacking))
-
-
-def finding_lines(findings: "Sequence[Finding]") -> Iterator[str]:
-    """Yield the findings, each with its remedy."""
-    for finding in findings:
-        yield f"{_MARKS[finding.verdict]} {finding.subject}  {finding.detail}"
-        if finding.remedy:
-            yield f"    fix: {finding.remedy}"

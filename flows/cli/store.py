@@ -93,12 +93,13 @@ def quarantine(
         retry: Let the next run retry the records of DATASET with this --reason.
     """
     from loupe.annotate.queues import dropped_by_gates
+    from loupe.api.parts import STEP_PREFIX
     from loupe.db.quarantine import (
         LEFT_OUT,
         QuarantineCount,
         dropped_counts,
         imported_for,
-        left_out_by_steps,
+        left_out_images,
         quarantine_counts,
         quarantined,
     )
@@ -118,7 +119,8 @@ def quarantine(
             if reason in (None, DROPPED):
                 counts += dropped_counts(store, name)
             if reason in (None, LEFT_OUT):
-                left_out = Counter((of, one.stage) for of, one in left_out_by_steps(store, name))
+                found = left_out_images(store, STEP_PREFIX, name)
+                left_out = Counter((of, one.stage) for of, one in found)
                 for (of, stage), items in sorted(left_out.items()):
                     counts.append(QuarantineCount(of, stage, LEFT_OUT, items))
         for name in filter(None, names):
@@ -126,7 +128,7 @@ def quarantine(
             if reason in (None, DROPPED):
                 records += dropped_by_gates(store, name, limit - len(records))
             if reason in (None, LEFT_OUT):
-                found = left_out_by_steps(store, name, limit - len(records))
+                found = left_out_images(store, STEP_PREFIX, name, limit - len(records))
                 records += [one for _, one in found]
     document = {"counts": [row._asdict() for row in counts], "records": records}
     if not counts:

@@ -12,7 +12,6 @@ from pydantic import TypeAdapter, ValidationError
 
 from loupe.db.evaluations import Stored, store_evaluation
 from loupe.db.withdrawals import list_withdrawals
-from loupe.flows.ccd.edit_measures import change_between
 from loupe.flows.engine.context import RunContext
 from loupe.flows.engine.embedding import (
     CHECKPOINT_FILES,
@@ -47,6 +46,7 @@ from loupe.retrieval.contrastive import (
     overall_accuracy,
 )
 from loupe.retrieval.distractors import benchmark_distractors
+from loupe.retrieval.edit_measures import change_between
 from loupe.retrieval.embeddings import Ids
 from loupe.retrieval.evaluation import (
     INTERVAL,

@@ -25,7 +25,8 @@ from loupe.flows.engine.pages import thumbnail_uri, write_report_page
 from loupe.flows.engine.report import StageReport
 from loupe.flows.engine.runner import Stage, run_each, sole_run
 from loupe.flows.engine.software import software
-from loupe.flows.recos.captioning import facts_of, read_revision, request_revision, task_of
+from loupe.flows.image_facts import facts_of
+from loupe.flows.recos.captioning import read_revision, request_revision, task_of
 from loupe.flows.recos.run import RecosRun
 from loupe.flows.recos.validation_loop import (
     STAGE,

@@ -9,11 +9,7 @@ from loupe.db.entities import (
     NewEntity,
     StoredEntity,
     WorkResult,
-    fetch_parents,
-    newest_children,
-    parents_of,
 )
-from loupe.db.store import Store
 from loupe.db.work import Pending
 from loupe.flows.answers import (
     UnusableAnswerError,
@@ -26,11 +22,10 @@ from loupe.flows.answers import (
 )
 from loupe.flows.engine.model_step import Ask, DatasetModel, LLMStep, Parsed, run_llm_step
 from loupe.flows.engine.report import StageReport
+from loupe.flows.image_facts import facts_of
 from loupe.prompts.loader import Prompt
 from loupe.schemas.chat import ChatAnswer, ChatImage, ChatRequest
-from loupe.schemas.provenance import Role
-from loupe.schemas.records import Image, ImageFacts, Rejection
-from loupe.schemas.recos import RenderedTruth, TextReading
+from loupe.schemas.records import Image, Rejection
 from loupe.schemas.requests import (
     CAPTION_FIELD,
     CAPTION_PURPOSE,
@@ -165,32 +160,6 @@ def write_captions(
         outputs=lambda answers: [output(one) for (one,) in answers],
     )
     return settings, run_llm_step(captioner, step)
-
-
-def facts_of(store: Store, image_ids: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    """Return the known facts of images by id.
-
-    They come from what was rendered, the source, or the text read in a photograph.
-    """
-    facts = {
-        image_id: one.record(TextReading).facts
-        for image_id, one in newest_children(store, image_ids, Role.READ_IN).items()
-        if one.state in LIVE
-    }
-    copied = parents_of(store, image_ids, Role.SAMPLED_FROM)
-    known: dict[str, tuple[str, ...]] = {}  # of images of sources
-    kinds: tuple[tuple[Role, type[RenderedTruth | ImageFacts]], ...] = (
-        (Role.RENDERED_FROM, RenderedTruth),
-        (Role.KNOWN_FROM, ImageFacts),
-    )
-    for role, kind in kinds:
-        found = fetch_parents(store, {one for many in copied.values() for one in many}, role)
-        known |= {
-            original: one.record(kind).facts for original, many in found.items() for one in many
-        }
-    return facts | {
-        image_id: known[original] for image_id, (original,) in copied.items() if known.get(original)
-    }
 
 
 def task_of(image: StoredEntity) -> RetrievalTask:

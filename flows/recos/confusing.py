@@ -34,7 +34,8 @@ from loupe.flows.answers import (
 )
 from loupe.flows.engine.model_step import Ask, LLMStep, Parsed, run_llm_step
 from loupe.flows.engine.runner import Stage, run_each
-from loupe.flows.recos.captioning import MAX_CHARACTERS, facts_of, task_of
+from loupe.flows.image_facts import facts_of
+from loupe.flows.recos.captioning import MAX_CHARACTERS, task_of
 from loupe.flows.recos.confusion_checks import (
     ConfusedPair,
     PairVectors,

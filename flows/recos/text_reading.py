@@ -6,7 +6,8 @@ import PIL.Image
 
 from loupe.db.entities import LIVE, AgentRef, NewDecision, StoredEntity, WorkResult
 from loupe.flows.engine.runner import Stage, run_each
-from loupe.flows.recos.captioning import facts_of, task_of
+from loupe.flows.image_facts import facts_of
+from loupe.flows.recos.captioning import task_of
 from loupe.flows.recos.run import RecosRun
 from loupe.schemas.provenance import Role
 from loupe.schemas.records import Image

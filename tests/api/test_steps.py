@@ -13,9 +13,9 @@ from PIL import Image as Pillow
 import loupe
 from loupe import Caption, Crop, Image, Rejection
 from loupe.api import selecting
-from loupe.api.parts import OwnRun
+from loupe.api.parts import STEP_PREFIX, OwnRun
 from loupe.db.entities import find, find_children
-from loupe.db.quarantine import left_out_by_steps, quarantined
+from loupe.db.quarantine import left_out_images, quarantined
 from loupe.db.store import Store
 from loupe.models.profiles.settings import Settings
 from loupe.schemas.errors import LoupeError, UsageError
@@ -469,7 +469,7 @@ def test_a_release_does_not_depend_on_the_order_of_storage(
         store = run(loupe.near_duplicates(), first_of_all, home=folder / name)
         (left_out,) = find(store, "shop", "image", states=("rejected",))
         assert left_out.group == "shop-source/P4"
-        ((_, listed),) = left_out_by_steps(store, "shop")
+        ((_, listed),) = left_out_images(store, STEP_PREFIX, "shop")
         assert (listed.stage, listed.detail) == ("near_duplicates", "It shows the same as P1.jpg.")
         assert [one.name for one in fields(store, Size)] == ["P0 P1 P2 P3 P5"]
         ids.append(run.report.release_id)  # type: ignore[attr-defined]

@@ -15,9 +15,9 @@ from loupe.db.entities import StoredEntity
 from loupe.db.quarantine import quarantined
 from loupe.db.tables import ModelCall
 from loupe.demo.worlds.stills import StillsWorld
-from loupe.flows.ccd.edit_measures import concerns_all
 from loupe.flows.engine.context import RunContext
 from loupe.release.verify import verify_release
+from loupe.retrieval.edit_measures import concerns_all
 from loupe.schemas.build import CcdBuild
 from loupe.schemas.contrast import ContrastGroup, ImageRequest
 from loupe.schemas.errors import UsageError

@@ -17,7 +17,7 @@ from loupe.flows.engine.context import RunContext
 from loupe.flows.engine.importing import import_source
 from loupe.flows.engine.pipeline import load_build, run_pipeline
 from loupe.flows.engine.report import StageReport
-from loupe.flows.recos.captioning import facts_of
+from loupe.flows.image_facts import facts_of
 from loupe.flows.recos.pipeline import recos_pipeline
 from loupe.flows.recos.run import RecosRun
 from loupe.flows.recos.task_images import take_images

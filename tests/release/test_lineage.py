@@ -10,10 +10,10 @@ import pytest
 
 from loupe.db.lineage import ActivityNode, DecisionNode, EntityNode, Lineage, prov_json, trace
 from loupe.db.store import Store
-from loupe.flows.cli.lineage import lineage_tree
 from loupe.release.build import BuiltRelease
 from loupe.release.lineage import ENTITIES, TABLES
 from loupe.release.lineage.reading import NO_PAYLOAD, open_lineage
+from loupe.release.lineage.tree import lineage_tree
 from loupe.release.verify import verify_release
 from tests.release.later import bytes_of
 from tests.release.lineage_worlds import KINDS, Kind, store_one_by_one

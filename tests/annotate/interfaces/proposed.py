@@ -11,7 +11,7 @@ from PIL import Image, ImageOps
 from loupe.db.entities import StoredEntity, new_entity
 from loupe.demo.worlds.figure import Action, Pose, draw_figure
 from loupe.demo.worlds.people import draw_person_attributes
-from loupe.flows.ccd.edit_measures import change_between, difference_overlay
+from loupe.retrieval.edit_measures import change_between, difference_overlay
 from loupe.schemas.base import EntityRecord, sha256_of
 from loupe.schemas.profile import EditCheckSettings
 from loupe.schemas.proposals import (

@@ -13,9 +13,9 @@ from loupe.demo.stills.editor import ASPECTS, Change, read_change, say_change
 from loupe.demo.stills.scene import STRIP_BOX, Scene, Thing, read_scene
 from loupe.demo.stills.text import content_of
 from loupe.demo.worlds.stills import jpeg_of
-from loupe.flows.ccd.edit_measures import change_between, judge_edit, measure_edit
 from loupe.models.image_editor import ImageEditor
 from loupe.models.registry import build_image_editor
+from loupe.retrieval.edit_measures import change_between, judge_edit, measure_edit
 from loupe.schemas.base import Box
 from loupe.schemas.chat import ChatImage
 from loupe.schemas.image_edit import (

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from loupe.flows.ccd.edit_measures import change_between, changed_areas, scaled_box
+from loupe.retrieval.edit_measures import change_between, changed_areas, scaled_box
 from loupe.schemas.profile import EditCheckSettings
-from tests.flows.steps.image_edits.pictures import (
+from tests.retrieval.image_edits.pictures import (
     RE_ENCODINGS,
     Picture,
     as_a_model_would,

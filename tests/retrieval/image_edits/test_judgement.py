@@ -1,6 +1,6 @@
 import pytest
 
-from loupe.flows.ccd.edit_measures import NO_CHANGE, judge_edit
+from loupe.retrieval.edit_measures import NO_CHANGE, judge_edit
 from loupe.schemas.profile import EditCheckSettings
 from loupe.schemas.proposals import EditMeasurement
 from loupe.schemas.records import Rejection

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from loupe.flows.ccd.edit_measures import change_between, difference_overlay
+from loupe.retrieval.edit_measures import change_between, difference_overlay
 from loupe.schemas.profile import EditCheckSettings
-from tests.flows.steps.image_edits.pictures import pasted, still
+from tests.retrieval.image_edits.pictures import pasted, still
 
 SETTINGS = EditCheckSettings()
 BOX = (60, 60, 180, 170)

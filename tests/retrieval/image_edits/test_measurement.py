@@ -8,7 +8,7 @@ from PIL import Image
 
 from loupe.demo.stills.drawing import draw_still
 from loupe.demo.worlds.stills import lay_out, vary
-from loupe.flows.ccd.edit_measures import (
+from loupe.retrieval.edit_measures import (
     caption_shift,
     change_between,
     concerns_all,
@@ -18,7 +18,7 @@ from loupe.flows.ccd.edit_measures import (
 from loupe.schemas.profile import EditCheckSettings
 from loupe.schemas.proposals import EditMeasurement
 from loupe.schemas.taxonomy import DifferenceType
-from tests.flows.steps.image_edits.pictures import as_a_model_would, chance, pasted, still, truth
+from tests.retrieval.image_edits.pictures import as_a_model_would, chance, pasted, still, truth
 
 SETTINGS = EditCheckSettings()
 SIZE = (400, 300)
