@@ -16,7 +16,7 @@ unexport PYTHONDONTWRITEBYTECODE
 test quick soak: export OMP_NUM_THREADS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup environments demo test quick soak lint check up down reference bench measure lock clean
+.PHONY: help setup environments demo test quick soak lint check docs up down reference bench measure lock clean
 
 help:  ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -78,8 +78,12 @@ up: setup  ## Start Prefect, Label Studio and the image server
 down:  ## Stop them
 	$(BIN)/loupe down
 
-reference: setup  ## Write docs/commands.md and docs/differences.md
+docs: setup  ## Build the site of the documentation in build/site; a broken link fails
+	$(BIN)/python -m benchmarks.site
+
+reference: setup  ## Write docs/commands.md, docs/settings.md and docs/differences.md
 	$(BIN)/python -m benchmarks.reference
+	$(BIN)/python -m benchmarks.settings
 	$(BIN)/python -m benchmarks.differences
 
 bench: setup  ## Measure speed and memory beside peers, as ratios

@@ -124,7 +124,7 @@ class Preview:
         table = Table("item", "state", "outputs", "refused because")
         for one in self.items:
             table.add_row(one.item, one.state, "\n".join(one.outputs), "\n".join(one.reasons))
-        console = Console(width=150)
+        console = Console(width=150, force_jupyter=False)  # it would show itself there
         with console.capture() as captured:
             console.print(table, markup=False)
         return captured.get() + "\n".join(self._summary())

@@ -1,5 +1,7 @@
 """Releases and the store, opened for reading in scripts and notebooks."""
 
+import io
+from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from html import escape
@@ -67,10 +69,17 @@ class OpenedRelease:
         rows = []
         for row in islice(self.rows(), _SHOWN_ROWS):
             texts = "".join(f"<li>{escape(one)}</li>" for one in row["captions"])
-            picture = (self.folder / row["file_path"]).absolute().as_uri()
-            image = f'<img src="{escape(picture)}" style="max-width:{_SHOWN_PX}px">'
+            image = f'<img src="{self._thumbnail(row)}" alt="image {row["id"]}">'
             rows.append(f"<tr><td>{image}</td><td><ul>{texts}</ul></td></tr>")
         return f"<p>{escape(repr(self))}</p><table>{''.join(rows)}</table>"
+
+    def _thumbnail(self, row: Mapping[str, Any]) -> str:
+        """Return a small copy of the picture of a row as an address; pages cannot read files."""
+        picture = self.image(row)
+        picture.thumbnail((_SHOWN_PX, _SHOWN_PX))
+        written = io.BytesIO()
+        picture.save(written, "JPEG", quality=85)
+        return f"data:image/jpeg;base64,{b64encode(written.getvalue()).decode()}"
 
     def rows(self, split: str | None = None) -> Iterator[dict[str, Any]]:
         """Yield the rows of all splits, or of one, without the bytes of images.
@@ -210,7 +219,7 @@ class Origin:
 
         from loupe.release.lineage.tree import lineage_tree
 
-        console = Console(width=120)
+        console = Console(width=120, force_jupyter=False)  # it would show itself there
         with console.capture() as captured:
             console.print(lineage_tree(self._traced))
         return captured.get()
