@@ -75,7 +75,7 @@ class Plan(ABC):
     def sentence(self) -> str:
         """What would be done, and what follows from it."""
         follows = self.follows()
-        what = f"{self.wanted.action}: {many(len(self.images), 'image')}"
+        what = f"{self.wanted.action} {many(len(self.images), 'image')}"
         skipped = (
             f"; {self.unchanged:,} of the selection would not change" if self.unchanged else ""
         )
@@ -85,11 +85,7 @@ class Plan(ABC):
         """Say which releases hold any of these entities; they do not change."""
         with self.context.store.read() as connection:
             names = releases_with(connection, ids)
-        if not names:
-            return "no release holds them"
-        return (
-            f"{joined(names)} hold{'s' if len(names) == 1 else ''} some of them and stay as built"
-        )
+        return f"releases that hold some of them and stay as built: {joined(names) or 'none'}"
 
     @abstractmethod
     def follows(self) -> list[str]:
@@ -175,7 +171,7 @@ class _Reject(Plan):
 
     def follows(self) -> list[str]:
         counts = _counted(one.kind for one in self._below) or "nothing else"
-        ids = [one.id for one in (*self.images, *self._below)]
+        ids = {one.id for one in self.images} | {one.id for one in self._below}
         return [f"inactive with them: {counts}", self.releases(ids)]
 
     def carry_out(self) -> str:
@@ -193,12 +189,10 @@ class _Reopen(Plan):
         super().__init__(context, wanted, [one for one in images if one.state == "rejected"])
         below = _below(context, self.images)
         reopened = {one.id for one in self.images}
-        still = [
-            id_
-            for dataset in {one.dataset for one in self.images}
-            for id_ in rejected_images(context.store, dataset)
-            if id_ not in reopened
-        ]
+        still: set[str] = set()
+        for dataset in {one.dataset for one in self.images}:
+            still.update(rejected_images(context.store, dataset))
+        still -= reopened
         kept = _below(context, fetch(context.store, still).values())
         inactive = deactivated_by(context.store, below.keys() - kept.keys(), _FOLLOWS)
         self._below = [below[id_] for id_ in sorted(inactive)]

@@ -1,6 +1,6 @@
 """What the explorer shows of an image: its texts, and the fields that people filter by."""
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol

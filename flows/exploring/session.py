@@ -1,5 +1,6 @@
 """One session of the explorer: what the door asks is answered from the store or a release."""
 
+import io
 import json
 import re
 import threading
@@ -122,7 +123,7 @@ class Session:
 
     def lineage(self, id_: str) -> str:
         """Return where an image comes from, as `loupe lineage` prints it."""
-        console = Console(width=160, record=True, file=_Nowhere())
+        console = Console(width=160, record=True, file=io.StringIO())
         console.print(self._tree(trace(self._context.store, id_)))
         return console.export_text()
 
@@ -133,7 +134,7 @@ class Session:
             plan = plan_decision(self._context, Wanted.model_validate(request))
             if confirmed != plan.phrase:
                 wrong = f" {confirmed!r} does not confirm it." if confirmed else ""
-                return False, f"{plan.sentence}{wrong} To confirm, type: {plan.phrase}"
+                return False, f"not decided yet.{wrong} {plan.sentence} To confirm: {plan.phrase}"
             done = plan.carry_out()
         except (LoupeError, ValueError) as error:
             return False, str(error)
@@ -174,13 +175,3 @@ class Session:
         assert self._studio is not None  # noqa: S101 - for the type checker
         data = json.dumps(self._studio.tags(), indent=1).encode()
         write_atomically(self._folder / _TAGS, data)
-
-
-class _Nowhere:
-    """A file that swallows what is written; the console keeps it."""
-
-    def write(self, _text: str) -> None:
-        """Ignore it."""
-
-    def flush(self) -> None:
-        """Do nothing."""

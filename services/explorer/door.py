@@ -36,6 +36,7 @@ from loupe.services.desk_server.loupe_desk.origin import READING, is_foreign
 from loupe.services.process import LOOPBACK, PLAIN_HTTP
 
 LOGIN = "/loupe/login"
+_ANSWER_SECONDS = 1800.0  # the map of a million embeddings takes minutes
 _PAGE_SCRIPT = "/loupe/page.js"
 _HOP = frozenset(
     {"connection", "keep-alive", "transfer-encoding", "te", "trailer", "upgrade", "host"}
@@ -117,7 +118,7 @@ class Keys:
 
 
 class _Gate:
-    """Refuses requests without a session or a key, and those of other sites that change something."""
+    """Refuses requests without a session or a key, and changes that other sites ask for."""
 
     def __init__(self, app: ASGIApp, keys: Keys, origins: frozenset[str]) -> None:
         self._app = app
@@ -151,7 +152,7 @@ def create_door(explored: Explored, keys: Keys, socket: Path, port: int) -> Star
     """Create the door in front of a LightlyStudio that listens on a socket."""
     transport = httpx.AsyncHTTPTransport(uds=str(socket), verify=PLAIN_HTTP)
     backend = httpx.AsyncClient(
-        transport=transport, base_url="http://studio", timeout=None, trust_env=False
+        transport=transport, base_url="http://studio", timeout=_ANSWER_SECONDS, trust_env=False
     )
 
     async def log_in(request: Request) -> Response:
@@ -291,7 +292,7 @@ def _page(title: str, body: str) -> str:
         f"<title>{html.escape(title)}</title><style>"
         ":root{color-scheme:light dark}body{font:16px/1.5 system-ui,sans-serif;margin:2rem;"
         "max-width:80rem}pre{white-space:pre-wrap;overflow-wrap:anywhere}"
-        "input{font:inherit;padding:.3rem;width:min(28rem,100%)}button{font:inherit;padding:.3rem 1rem}"
+        "input,button{font:inherit;padding:.3rem 1rem}input{width:min(28rem,100%)}"
         f"</style></head><body><h1>{html.escape(title)}</h1>{body}</body></html>"
     )
 

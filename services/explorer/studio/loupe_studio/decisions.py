@@ -5,6 +5,7 @@ from typing import Any
 from lightly_studio.plugins.base_operator import BaseOperator, OperatorResult
 from lightly_studio.plugins.operator_context import ExecutionContext, OperatorScope
 from lightly_studio.plugins.parameter import BaseParameter, StringParameter
+from lightly_studio.resolvers import tag_resolver
 from lightly_studio.resolvers.grid_filter_sample_ids import build_sample_ids_query
 from lightly_studio.resolvers.image_filter import ImageFilter
 from lightly_studio.resolvers.sample_resolver.sample_filter import SampleFilter
@@ -25,8 +26,8 @@ class Decide(BaseOperator):
     def description(self) -> str:
         """What the form says."""
         return (
-            "Decides on the selected images, or on all that the filters show. Nothing changes "
-            "before the sentence of the first answer is typed into the field confirm."
+            "Decides on the images with a tag, or on all that the filters show. Nothing changes "
+            "before what the first answer asks for is typed into the last field."
         )
 
     @property
@@ -36,20 +37,26 @@ class Decide(BaseOperator):
             StringParameter(
                 name="action",
                 default="reject",
-                description="reject, reopen, withdraw, gold, or send to QUEUE",
+                description="reject, reopen, withdraw, send to QUEUE, or gold QUEUE",
             ),
-            StringParameter(name="reason", description="why, in your words", default=""),
+            StringParameter(name="reason", default="", description="in your words"),
+            StringParameter(
+                name="tag",
+                default="",
+                required=False,
+                description="only images with this tag",
+            ),
             StringParameter(
                 name="ground",
                 default="",
                 required=False,
-                description="of a withdrawal: privacy, copyright, law, consent, quality or other",
+                description="of a withdrawal, such as privacy or quality",
             ),
             StringParameter(
                 name="confirm",
                 default="",
                 required=False,
-                description="empty at first; then what the answer asks you to type",
+                description="what the first answer asks for",
             ),
         ]
 
@@ -68,7 +75,14 @@ class Decide(BaseOperator):
         if chosen is None:
             chosen = ImageFilter()
         if not isinstance(chosen, ImageFilter):
-            return OperatorResult(success=False, message="Select images; these are none.")
+            return OperatorResult(success=False, message="Open the images; these are none.")
+        if name := parameters.pop("tag", ""):
+            tag = tag_resolver.get_by_name(
+                session=session, tag_name=name, collection_id=context.collection_id
+            )
+            if tag is None:
+                return OperatorResult(success=False, message=f"There is no tag {name!r}.")
+            chosen = ImageFilter(sample_filter=SampleFilter(tag_ids=[tag.tag_id]))
         query = build_sample_ids_query(session, context.collection_id, chosen)
         items = sorted(one.hex for one in session.exec(query))
         answer = ask("decide", {**parameters, "items": items})

@@ -1,4 +1,4 @@
-"""Questions to Loupe, which holds the store and the models; LightlyStudio holds a copy to look at."""
+"""Questions to Loupe, which has the store and the models; LightlyStudio has a copy to look at."""
 
 import os
 from typing import Any
