@@ -182,8 +182,25 @@ def add_gold_file(store: Store, queue: Queue, interface: Interface, path: Path) 
         UsageError: the file cannot be read.
     """
     problems: dict[int, str] = {}
+    lines = _parse_lines(path, problems)
+    return add_known_answers(store, queue, interface, lines, f"given in {path.name}", problems)
+
+
+def add_known_answers(
+    store: Store,
+    queue: Queue,
+    interface: Interface,
+    lines: Iterable[tuple[int, GoldLine]],
+    origin: str,
+    problems: dict[int, str] | None = None,
+) -> AddedGold:
+    """Make gold of items with known answers, numbered for messages.
+
+    Those that cannot be used are reported, after the `problems` of earlier ones.
+    """
+    problems = {} if problems is None else problems
     added = given = 0
-    for page in pages(_parse_lines(path, problems), _LINES_AT_ONCE):
+    for page in pages(lines, _LINES_AT_ONCE):
         entities = fetch(store, [line.entity for _, line in page])
         here = {one.id for one in without_left_out(store, queue, entities.values())}
         items = []
@@ -195,7 +212,6 @@ def add_gold_file(store: Store, queue: Queue, interface: Interface, path: Path) 
                 problems[number] = problem
                 continue
             answer = line.answer.model_dump(mode="json")
-            origin = f"given in {path.name}"
             items.append(KnownAnswer(line.entity, answer, origin, line.explanation))
         added += add_gold_items(store, queue.name, items)
         given += len(items)

@@ -15,6 +15,7 @@ from loupe.flows.cli import (
     annotator,
     check,
     evaluation,
+    explore,
     lineage,
     metrics,
     noise_filter,
@@ -82,6 +83,7 @@ for one in (
     *(evaluation.train, evaluation.evaluate, evaluation.leaderboard, evaluation.reproduce),
     *(within_memory(lineage.lineage), withdraw.withdraw, withdraw.withdrawals),
     *(store.quarantine, store.cost, sources.duplicates),
+    *(explore.explore, explore.similar),
     plugins.plugins,
     *(services.up, services.down, services.status, services.doctor),
 ):

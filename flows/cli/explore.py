@@ -1,0 +1,204 @@
+"""`loupe explore`, which shows images and takes decisions on them, and `loupe similar`."""
+
+import sys
+import webbrowser
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from loupe.flows.cli.options import opened, opened_run, settings
+from loupe.flows.cli.output import Answer, Line, Table, note
+from loupe.schemas.errors import UsageError
+
+if TYPE_CHECKING:
+    from loupe.flows.engine.context import RunContext
+    from loupe.flows.exploring.items import Items
+
+_PORT = 8095
+
+
+def explore(
+    name: Annotated[str, typer.Argument(metavar="DATASET|RELEASE")],
+    *,
+    filter_: list[str] | None = None,
+    apply: list[str] | None = None,
+    reason: str = "",
+    ground: str = "",
+    yes: bool = False,
+    port: Annotated[int, typer.Option(min=1, max=65535)] = _PORT,
+    browser: bool = True,
+) -> Answer:
+    """Look at the images of a dataset or a release, and decide on them.
+
+    Opens a page with a grid, filters, a map of the embeddings and search, until Ctrl+C. A dataset
+    shows what is new whenever the page is loaded. Nothing is copied; the page and its database are
+    made anew each time, and tags are kept.
+
+    Args:
+        filter_: Only images with this field, such as state=accepted or similarity<0.3; repeatable.
+        apply: Decide on the images that the page gave a tag, instead of opening it: TAG=ACTION,
+            where the action is reject, reopen, withdraw, "send to QUEUE" or "gold QUEUE".
+        reason: With --apply: why, in your words; stored with each decision.
+        ground: With --apply TAG=withdraw: privacy, copyright, law, consent, quality or other.
+        yes: With --apply: do not ask for confirmation.
+        port: Port of the page.
+        browser: Open the page in the browser.
+    """
+    if apply:
+        if filter_:
+            raise UsageError("--filter cannot be combined with --apply: a tag names the images")
+        return _applied(name, apply, reason, ground, yes=yes)
+    if reason or ground or yes:
+        raise UsageError("--reason, --ground and --yes go with --apply TAG=ACTION")
+    return _explored(name, filter_ or [], port, open_browser=browser)
+
+
+def _explored(name: str, filters: list[str], port: int, *, open_browser: bool) -> Answer:
+    """Serve the page until it is interrupted."""
+    from loupe.flows.cli.lineage import lineage_tree
+    from loupe.flows.exploring.items import Filter
+    from loupe.flows.exploring.session import Session, folder_of
+    from loupe.services.environments import ensure_environment, is_installed
+    from loupe.services.explorer import studio
+    from loupe.services.explorer.door import Keys, create_door, serve
+    from loupe.services.process import require_free_port
+
+    conditions = [Filter.parsed(one) for one in filters]
+    require_free_port(port, "--port")
+    with _opened(name) as (context, items):
+        root = context.settings.environments
+        if not is_installed("lightly-studio", root):
+            note(f"installing LightlyStudio once, about 6 GB less what uv has already, in {root}")
+        environment = ensure_environment("lightly-studio", root)
+        session = Session(context, items, conditions, lineage_tree)
+        folder = folder_of(context.settings.home, items.name)
+        with studio(environment, folder, items.name, port) as running:
+            note(f"reading {items.name}")
+            shown = session.write()
+            note(f"loading {shown:,} images")
+            running.wait_until_ready()
+            session.open(running)
+            keys = Keys(port, running.key)
+            door = create_door(session, keys, running.socket, port)
+
+            def announce() -> None:
+                address = f"http://127.0.0.1:{port}"
+                note(f"{shown:,} images at {address}/loupe/login?ticket={keys.ticket()}")
+                note(f"The address works once. Later, at {address}, the key is: {keys.key}")
+                note("Stop with Ctrl+C.")
+                if open_browser:
+                    _open(folder, f"{address}/loupe/login?ticket={keys.ticket()}")
+
+            serve(door, port, announce)
+    return Answer({"explored": items.name, "images": shown})
+
+
+def _open(folder: Path, address: str) -> None:
+    """Open a private file that leads to the address: others could read the address of a process."""
+    page = folder / "open.html"
+    page.touch(mode=0o600)
+    page.write_text(
+        f'<!doctype html><meta http-equiv="refresh" content="0;url={address}">', encoding="utf-8"
+    )
+    with suppress(webbrowser.Error):
+        webbrowser.open(page.as_uri())
+
+
+@contextmanager
+def _opened(name: str) -> "Iterator[tuple[RunContext, Items]]":
+    """Open the dataset or release of that name, with the store of this installation.
+
+    Raises:
+        UsageError: there is none.
+    """
+    from loupe.db.entities import datasets_of
+    from loupe.db.releases import find_release
+    from loupe.db.store import is_there
+    from loupe.flows.exploring.items import ReleaseItems, StoreItems
+    from loupe.schemas.validation import nearest_hint
+
+    folder = Path(name)
+    if not folder.is_dir() and not is_there(settings().database_url):
+        raise UsageError(f"{name} is no folder of a release, and there is no store here yet")
+    context = opened_run()
+    try:
+        known = datasets_of(context.store)
+        if name in known:
+            yield context, StoreItems(context.store, context.blobs, name)
+        elif folder.is_dir():
+            yield context, ReleaseItems(folder)
+        elif "@" in name or not known:
+            yield context, ReleaseItems(find_release(context.store, name).existing_folder())
+        else:
+            raise UsageError(f"there is no dataset {name!r}; {nearest_hint(name, known)}")
+    finally:
+        context.store.close()
+
+
+def _applied(name: str, tags: list[str], reason: str, ground: str, *, yes: bool) -> Answer:
+    """Turn tags into decisions, each confirmed."""
+    from loupe.flows.exploring.deciding import Wanted, plan_decision
+    from loupe.flows.exploring.session import stored_tags
+    from loupe.schemas.validation import nearest_hint
+
+    done: list[str] = []
+    with _opened(name) as (context, items):
+        known = stored_tags(context.settings.home, items.name)
+        for one in tags:
+            tag, found, action = one.partition("=")
+            if not found:
+                raise UsageError(f"--apply takes TAG=ACTION, such as blurred=reject; got {one!r}")
+            if tag not in known:
+                raise UsageError(
+                    f"nothing of {items.name} has the tag {tag!r}; {nearest_hint(tag, known)}"
+                )
+            wanted = Wanted(
+                action=action.strip(), reason=reason, ground=ground, items=tuple(known[tag])
+            )
+            plan = plan_decision(context, wanted)
+            note(f"{tag}: {plan.sentence}")
+            if not yes:
+                _confirm(plan.phrase)
+            done.append(plan.carry_out())
+    return Answer({"decided": done}, done)
+
+
+def _confirm(phrase: str) -> None:
+    """Let a person type what confirms a plan.
+
+    Raises:
+        UsageError: something else was typed, or there is no terminal.
+    """
+    if not sys.stdin.isatty():
+        raise UsageError("there is no terminal to confirm it, so nothing was decided; add --yes")
+    if typer.prompt(f"Type {phrase!r} to confirm, anything else to cancel") != phrase:
+        raise UsageError("it was not confirmed; nothing was decided")
+
+
+def similar(
+    query: Annotated[str, typer.Argument(metavar="IMAGE|TEXT")],
+    *,
+    dataset: list[str] | None = None,
+    count: Annotated[int, typer.Option(min=1, max=1000)] = 20,
+) -> Answer:
+    """Find the images nearest to an image or a text, by the embeddings in the store.
+
+    Args:
+        query: The file of an image, the id of an image of the store, or a text.
+        dataset: Only images of this dataset; repeatable.
+        count: How many images.
+    """
+    from loupe.flows.cli.options import chosen_profile
+    from loupe.flows.exploring.similar import similar_images
+
+    _, store = opened()
+    path = Path(query)
+    asked = path if len(query) < 4096 and path.is_file() else query
+    found = similar_images(store, chosen_profile(None), asked, dataset or [], count)
+    columns = ("similarity", "image", "dataset", "name", "state")
+    rows = [(f"{one.similarity:.3f}", one.id, one.dataset, one.name, one.state) for one in found]
+    lines: list[Line] = [Table("", columns, rows)] if rows else ["no images"]
+    return Answer([one._asdict() for one in found], lines)

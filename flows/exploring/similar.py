@@ -1,0 +1,95 @@
+"""The images nearest to an image or a text, by the vectors that the store has."""
+
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+from loupe.db.entities import datasets_of, fetch
+from loupe.db.exploring import image_ids
+from loupe.db.store import Store
+from loupe.flows.engine.embedding import CachedEmbedder, ReadableImage, of_texts
+from loupe.flows.exploring.vectors import best_space, image_vectors, nearest
+from loupe.retrieval.similarity.distances import single_precision
+from loupe.schemas.base import sha256_of
+from loupe.schemas.errors import UsageError
+from loupe.schemas.profile import Profile
+from loupe.schemas.records import Image
+from loupe.schemas.validation import nearest_hint
+
+
+class SimilarImage(NamedTuple):
+    """An image that is near to what was asked for; `similarity` is the cosine."""
+
+    id: str
+    dataset: str
+    name: str
+    state: str
+    sha256: str
+    similarity: float
+
+
+def query_image(data: bytes, name: str = "the image") -> ReadableImage:
+    """Return the bytes of an image that is not in the store."""
+    return ReadableImage(sha256_of(data), name, partial(bytes, data))
+
+
+def similar_images(
+    store: Store, profile: Profile, query: str | Path, datasets: Sequence[str], count: int
+) -> list[SimilarImage]:
+    """Return the images nearest to a text, an image file or an image of the store, nearest first.
+
+    Args:
+        store: the store with the images and their vectors.
+        profile: has the model of the vectors, which embeds the query.
+        query: a text, the path of an image, or the id of an image of the store.
+        datasets: only images of these datasets; empty for all.
+        count: how many images.
+
+    Raises:
+        UsageError: there is no such dataset, or the store has no vectors that the query can be
+            compared with.
+    """
+    known = datasets_of(store)
+    for name in datasets:
+        if name not in known:
+            raise UsageError(f"there is no dataset {name!r}; {nearest_hint(name, known)}")
+    ids = [id_ for name in datasets or known for id_ in image_ids(store, name)]
+    images = list(fetch(store, ids).values())
+    digests = [one.record(Image).sha256 for one in images]
+    space = best_space(store, profile, digests)
+    if space is None or space.model is None:
+        where = " and ".join(datasets) or "the store"
+        raise UsageError(
+            f"{where} has no vectors of images by a model of the profile {profile.name}; a run or "
+            f"`loupe evaluate` makes them"
+        )
+    vectors = image_vectors(store, space.key, digests)
+    asked: str | None = None
+    if isinstance(query, Path):
+        file = query_image(query.read_bytes(), str(query))
+        row = CachedEmbedder(store, space.model).embed_images([file])
+        asked = file.sha256
+    elif (image := fetch(store, [query]).get(query)) is not None and image.kind == Image.kind:
+        asked = image.record(Image).sha256
+        known_row = vectors.of(asked)
+        if known_row is None:
+            raise UsageError(f"the store has no vector of the image {query}")
+        row = known_row[None]
+    else:
+        row = CachedEmbedder(store, of_texts(space.model)).embed_texts([query])
+    cosines, places = nearest(vectors.rows, single_precision(row), min(count, len(vectors.rows)))
+    by_place = {place: float(cosine) for cosine, place in zip(cosines[0], places[0], strict=True)}
+    found = [
+        SimilarImage(
+            image.id,
+            image.dataset,
+            image.record(Image).file_path,
+            image.state,
+            digest,
+            round(by_place[place], 4),
+        )
+        for image, digest in zip(images, digests, strict=True)
+        if (place := vectors.places.get(digest)) in by_place
+    ]
+    return sorted(found, key=lambda one: -one.similarity)[:count]

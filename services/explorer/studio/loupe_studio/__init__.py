@@ -1,0 +1,1 @@
+"""Runs in the environment of LightlyStudio, where Loupe itself is not installed."""
