@@ -32,7 +32,9 @@ from sqlalchemy import (
     URL,
     Connection,
     Engine,
+    Executable,
     RootTransaction,
+    bindparam,
     create_engine,
     delete,
     event,
@@ -73,6 +75,25 @@ def process_id() -> str:
 @cache
 def _random_id(_pid: int) -> str:
     return uuid4().hex
+
+
+@cache
+def _new_claim(dialect: str) -> Executable:
+    """Build the statement of a claim, which takes as long as to execute it."""
+    return insert_into(dialect, Claim).on_conflict_do_nothing().returning(Claim.id)
+
+
+@cache
+def _heartbeat(dialect: str) -> Executable:
+    """Build the statement of a heartbeat."""
+    now = {"beat_at": func.now()}
+    return (
+        insert_into(dialect, Process)
+        .values(id=bindparam("id"), place=bindparam("place"), beats=bindparam("beats"), **now)
+        .on_conflict_do_update(
+            index_elements=[Process.id], set_={"beats": Process.beats + 1, **now}
+        )
+    )
 
 
 class Claims:
@@ -116,7 +137,7 @@ class Claims:
             "upper": upper,
             "process_id": process_id(),
         }
-        new = insert_into(connection, Claim).on_conflict_do_nothing().returning(Claim.id)
+        new = _new_claim(connection.dialect.name)
         if connection.execute(new, values).first() is None:
             self.drop_ended(connection)
             if connection.execute(new, values).first() is None:
@@ -152,15 +173,8 @@ class Claims:
         """Renew all claims of this process; call it well within `lease_seconds`."""
         if self._given_up:
             connection.execute(delete(Claim).where(Claim.id.in_(self._given_up)))
-        row = {"id": process_id(), "place": own_place(), "beats": 0, "beat_at": func.now()}
-        connection.execute(
-            insert_into(connection, Process)
-            .values(row)
-            .on_conflict_do_update(
-                index_elements=[Process.id],
-                set_={"beats": Process.beats + 1, "beat_at": func.now()},
-            )
-        )
+        row = {"id": process_id(), "place": own_place(), "beats": 0}
+        connection.execute(_heartbeat(connection.dialect.name), row)
 
     @contextmanager
     def renewed(self) -> Iterator[None]:

@@ -12,6 +12,7 @@ digests costs a page write per row, one over increasing numbers almost nothing.
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import cache
 from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -21,6 +22,7 @@ from sqlalchemy import (
     Connection,
     DateTime,
     Dialect,
+    Executable,
     ForeignKey,
     FromClause,
     Index,
@@ -674,9 +676,9 @@ IS_LAST = ~exists().where(_Later.entity_id == Decision.entity_id, _Later.id > De
 # Statements that both databases understand.
 
 
-def insert_into(connection: Connection, table: type[Base]) -> "postgresql.Insert | sqlite.Insert":
-    """Return an `INSERT` in the dialect of the database, which supports `ON CONFLICT`."""
-    if connection.dialect.name == "postgresql":
+def insert_into(dialect: str, table: type[Base]) -> "postgresql.Insert | sqlite.Insert":
+    """Return an `INSERT` in the dialect of a database, which supports `ON CONFLICT`."""
+    if dialect == "postgresql":
         from sqlalchemy.dialects import postgresql
 
         return postgresql.insert(table)
@@ -690,7 +692,13 @@ def insert_new(
     values = list(rows)
     if not values:
         return
-    connection.execute(insert_into(connection, table).on_conflict_do_nothing(), values)
+    connection.execute(_insert_new_into(connection.dialect.name, table), values)
+
+
+@cache
+def _insert_new_into(dialect: str, table: type[Base]) -> Executable:
+    """Build the statement of `insert_new`, which takes as long as to execute it."""
+    return insert_into(dialect, table).on_conflict_do_nothing()
 
 
 def insert_new_text(

@@ -214,7 +214,7 @@ def _selection(pending: Pending) -> str:
 
 def _store_mark(connection: Connection, plan_id: int, selection: str, mark: Mark) -> None:
     key = {"plan_id": plan_id, "selection": selection}
-    new = insert_into(connection, LowWaterMark).values(key | mark._asdict())
+    new = insert_into(connection.dialect.name, LowWaterMark).values(key | mark._asdict())
     connection.execute(new.on_conflict_do_update(index_elements=list(key), set_=mark._asdict()))
 
 
@@ -607,7 +607,7 @@ def save_checkpoint(
     row = {"plan_id": activity.plan_id, "input": input_, **checkpoint._asdict()}
     if entities:
         store_activity(connection, activity, entities)
-    new = insert_into(connection, Checkpoint).values(**row)
+    new = insert_into(connection.dialect.name, Checkpoint).values(**row)
     connection.execute(
         new.on_conflict_do_update(
             index_elements=[Checkpoint.plan_id, Checkpoint.input],

@@ -43,7 +43,12 @@ def usual_workers() -> int:
 
 def own_place() -> str:
     """Return the place of this process."""
-    return place_of(os.getpid())
+    return _own_place_of(os.getpid())
+
+
+@cache
+def _own_place_of(pid: int) -> str:
+    return place_of(pid)
 
 
 def place_of(pid: int, proc: Path = _PROC) -> str:
