@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from loupe.api.images import brightness, contrast, sharpness
 from loupe.api.llm import ModelStep, llm_step
 from loupe.api.models import chat_model
-from loupe.api.parts import OwnRun, Part, in_order_of_content, is_original, pending
+from loupe.api.parts import OwnRun, Part, in_order_of_content, pending
 from loupe.api.step import Step, StepSettings
 from loupe.api.values import Caption, Image, Rejection
 from loupe.checks.defects import text_defect
@@ -21,7 +21,6 @@ from loupe.db.decisions import decide, last_agents
 from loupe.db.entities import (
     LIVE,
     NewDecision,
-    NewEntity,
     StoredEntity,
     WorkResult,
     fetch_children,
@@ -30,6 +29,7 @@ from loupe.db.entities import (
 )
 from loupe.flows.engine.model_step import Ask, LLMStep, Parsed, model_settings, run_llm_step
 from loupe.flows.engine.runner import Stage, run_stage
+from loupe.flows.engine.scope import Scope, is_original
 from loupe.flows.judgements import read_judgement, request_judgement
 from loupe.prompts.loader import load_prompt
 from loupe.retrieval.similarity.near_duplicates import find_near_duplicates, fingerprint
@@ -70,8 +70,7 @@ class _NearDuplicates(Part):
 
         Those that it refused before count again, so that the result depends on all images alike.
         """
-        run.refresh()
-        run.settings(self)
+        agent = run.begin(self).agent
         look_stage = f"{self.name}_look"
         configuration = {"dataset": run.dataset}
         label = f"{self.name}: compute fingerprints"
@@ -80,8 +79,7 @@ class _NearDuplicates(Part):
         def look(images: Sequence[StoredEntity]) -> list[WorkResult]:
             return [_looked_at(run, one) for one in images]
 
-        run.done(run_stage(run.context, stage, pending(run, records.Image.kind), look))
-        agent = run.agent_of(self)
+        run.add(run_stage(run.context, stage, pending(run, records.Image.kind), look))
         images = list(find(run.store, run.dataset, records.Image.kind, states=LIVE))
         rejected = list(find(run.store, run.dataset, records.Image.kind, states=("rejected",)))
         agents = last_agents(run.store, [one.id for one in rejected])
@@ -212,8 +210,7 @@ class Checks(Part):
 
     def run(self, run: OwnRun) -> None:
         """Check the captions that were not checked yet."""
-        run.refresh()
-        settings = run.settings(self)
+        scope = run.begin(self)
         judge = self._judge(run.profile)
         if _JUDGE in self.checks and judge is None:
             run.say(
@@ -221,39 +218,32 @@ class Checks(Part):
                 f"[judge] to a profile (docs/profiles.md)"
             )
         if judge is None:
-            self._check(run, settings)
+            self._check(run, scope)
         else:
-            self._ask(run, settings, judge)
+            self._ask(run, scope, judge)
 
-    def _check(self, run: OwnRun, settings: NewEntity) -> None:
+    def _check(self, run: OwnRun, scope: Scope) -> None:
         stage = Stage(self.name, self.version, run.dataset, run.plan_of(self))
-        scope = run.scope(self)
+
+        def checked(captions: Sequence[StoredEntity]) -> list[WorkResult]:
+            sources = _sources_of(run, captions)
+            return [self._result(run, one, sources[one.id], scope.links) for one in captions]
 
         def work(captions: Sequence[StoredEntity]) -> list[WorkResult]:
-            sources, wanted = _sources_of(run, captions), scope.inputs(run.store, captions)
-            return [
-                self._result(run, one, sources[one.id], settings)
-                if one.id in wanted
-                else WorkResult(one.seq, passed_over=True)
-                for one in captions
-            ]
+            return list(scope.passing_over(run.store, captions, checked))
 
-        run.done(run_stage(run.context, stage, pending(run, records.Caption.kind), work))
+        run.add(run_stage(run.context, stage, pending(run, records.Caption.kind), work))
 
-    def _ask(self, run: OwnRun, settings: NewEntity, judge: JudgeSettings) -> None:
+    def _ask(self, run: OwnRun, scope: Scope, judge: JudgeSettings) -> None:
         model, prompt = chat_model(run, judge.model), load_prompt(judge.prompt)
         prompt_id = model.store_prompt(prompt).id
-        scope = run.scope(self)
 
         def requests(captions: Sequence[StoredEntity]) -> Iterator[Any]:
-            sources, wanted = _sources_of(run, captions), scope.inputs(run.store, captions)
+            sources = _sources_of(run, captions)
             for one in captions:
                 said = sources[one.id]
-                if one.id not in wanted:
-                    yield WorkResult(one.seq, passed_over=True)
-                    continue
                 if not said:
-                    yield self._result(run, one, said, settings)
+                    yield self._result(run, one, said, scope.links)
                     continue
                 texts = "\n".join(said), one.record(records.Caption).text
                 yield [Ask((one, said), request_judgement(*texts, prompt))]
@@ -263,10 +253,8 @@ class Checks(Part):
             objections = [
                 f"the judge objects to: {fact}" for facts in answer.value.values() for fact in facts
             ]
-            written = (Role.PROMPTED_BY, prompt_id)
-            return self._result(
-                run, one, said, settings, objections, model.author, answer.call, written
-            )
+            links = (*scope.links, (Role.PROMPTED_BY, prompt_id))
+            return self._result(run, one, said, links, objections, model.author, answer.call)
 
         step: LLMStep[Any, Any, Any] = LLMStep(
             name=self.name,
@@ -278,18 +266,17 @@ class Checks(Part):
             parse=lambda _, answer: read_judgement(answer),
             outputs=lambda answers: [output(one) for (one,) in answers],
         )
-        run.done(run_llm_step(model, step))
+        run.add(run_llm_step(model, step, scope))
 
     def _result(
         self,
         run: OwnRun,
         caption: StoredEntity,
         sources: Sequence[str],
-        settings: NewEntity,
+        links: Sequence[tuple[Role, str]],
         objections: Sequence[str] = (),
         judge: str | None = None,
         call: str | None = None,
-        *links: tuple[Role, str],
     ) -> WorkResult:
         """Return the check of a caption."""
         text = caption.record(records.Caption).text
@@ -298,7 +285,7 @@ class Checks(Part):
         check = new_entity(
             CaptionCheck(warnings=(*said, *objections), judge=judge),
             run.dataset,
-            parents=[(Role.EXAMINES, caption.id), (Role.WRITTEN_WITH, settings.id), *links],
+            parents=[(Role.EXAMINES, caption.id), *links],
             group=caption.group,
             model_call=call,
         )

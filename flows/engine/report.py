@@ -144,7 +144,8 @@ class StageReport:
     @property
     def summary(self) -> str:
         """A one-line summary for people."""
-        parts = [f"{self.done:,} done"]
+        is_idle = not self.finished and not self.deferred
+        parts = ["nothing to do" if is_idle else f"{self.done:,} done"]
         if self.passed_over:
             parts.append(f"{self.passed_over:,} are no inputs of it")
         if self.already_done:

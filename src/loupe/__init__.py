@@ -22,6 +22,7 @@ _PLACES = {
     "loupe.api.step": ("filter", "step"),
     "loupe.api.values": ("Box", "Caption", "Crop", "Image", "Rejection", "UnansweredError"),
     "loupe.schemas.errors": ("LoupeError", "UsageError"),
+    "loupe.schemas.records": ("Rewrite",),
     "loupe.sources.records": ("BadRow", "ReadOptions", "SourceRow"),
 }
 _MODULE_OF = {name: module for module, names in _PLACES.items() for name in names}

@@ -10,6 +10,7 @@ from loupe.api.step import filter, step  # noqa: A004 - the word of the field
 from loupe.api.steps import check, describe, near_duplicates
 from loupe.api.values import Box, Caption, Crop, Image, Rejection, UnansweredError
 from loupe.schemas.errors import LoupeError, UsageError
+from loupe.schemas.records import Rewrite
 from loupe.sources.records import BadRow, ReadOptions, SourceRow
 
 __all__ = [
@@ -29,6 +30,7 @@ __all__ = [
     "ReadOptions",
     "Record",
     "Rejection",
+    "Rewrite",
     "SourceRow",
     "UnansweredError",
     "UsageError",
