@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from loupe.api.models import MODELS, ChatModel, chat_model
 from loupe.api.parts import OwnRun, Part, images_of, naming, pending
-from loupe.api.records import Record
+from loupe.api.records import Record, own_forms
 from loupe.api.schemas import answer_schema_of
 from loupe.api.signatures import kind_of
 from loupe.api.values import Caption, Image
@@ -79,6 +79,7 @@ class ModelStep(Part):
         self.most_characters = most_characters
         self.folder = folder
         self.makes = (kind_of(gives),)
+        self.forms = own_forms(takes, gives)
 
     def placed(self, folder: Path) -> None:
         """Take the prompt from the folder of its pipeline, if it is a file."""

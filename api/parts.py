@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
+from loupe.api.records import Record
 from loupe.db.decisions import decide, last_agents, set_active
 from loupe.db.entities import (
     LIVE,
@@ -203,15 +204,16 @@ class OwnRun(PipelineRun[OwnBuild]):
 
     def refresh(self) -> None:
         """Leave out what stale steps made, and what was made of inputs that no longer count."""
-        if self.is_fresh:
-            return
-        for kind in self.kinds():
-            states = (*LIVE, "superseded", "inactive")
-            for page in pages(find(self.store, self.dataset, kind, states=states), _PAGE):
-                self._refresh(page)
-        self.is_fresh = True
+        while not self.is_fresh:
+            changed = 0  # what is made of a record of one's own follows it in the next pass
+            for kind in self.kinds():
+                states = (*LIVE, "superseded", "inactive")
+                for page in pages(find(self.store, self.dataset, kind, states=states), _PAGE):
+                    changed += self._refresh(page)
+            self.is_fresh = not changed
 
-    def _refresh(self, page: list[StoredEntity]) -> None:
+    def _refresh(self, page: list[StoredEntity]) -> int:
+        """Set what of a page counts, and return how many entities changed."""
         ids = [one.id for one in page]
         settings = parents_of(self.store, ids, Role.WRITTEN_WITH)
         above: dict[str, list[str]] = {id_: [] for id_ in ids}
@@ -241,6 +243,7 @@ class OwnRun(PipelineRun[OwnBuild]):
         for value, those in changed.items():
             if those:
                 set_active(self.store, those, software(), active=value)
+        return sum(map(len, changed.values()))
 
 
 def _counts(
@@ -286,6 +289,7 @@ class Part(PipelineStep[Any]):
         takes: the kind that it takes; empty for others.
         makes: the kinds that it makes.
         decides: whether it refuses its inputs, which then leave the dataset.
+        forms: the classes of one's own that it takes or makes.
         package: the installed package that adds it, with its version; empty for others.
     """
 
@@ -294,6 +298,7 @@ class Part(PipelineStep[Any]):
     takes: str = ""
     makes: tuple[str, ...] = ()
     decides: bool = False
+    forms: tuple[type[Record], ...] = ()
     package: str = ""
 
     @abstractmethod

@@ -11,13 +11,11 @@ from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 
 from loupe.annotate.queues import Step as QueueStep
 from loupe.annotate.queues import declare_queues, parse_policy
-from loupe.api.llm import ModelStep
 from loupe.api.models import MODELS
 from loupe.api.parts import OwnBuild, OwnRun, Part, reopen_stale
-from loupe.api.records import Record, column_of
+from loupe.api.records import Record, column_of, own_forms
 from loupe.api.selecting import Select
 from loupe.api.signatures import kind_of
-from loupe.api.step import Step
 from loupe.api.values import Caption
 from loupe.flows.engine.context import BuildReport, RunContext, open_context
 from loupe.flows.engine.pipeline import Gate as EngineGate
@@ -38,7 +36,7 @@ from loupe.schemas.chat import NamedModel
 from loupe.schemas.errors import ConfigurationError, UsageError
 from loupe.schemas.faithfulness import FaithfulnessReport
 from loupe.schemas.plugins import plugins
-from loupe.schemas.profile import Profile
+from loupe.schemas.profile import BuiltinRewriter, Profile
 from loupe.schemas.provenance import Role
 from loupe.schemas.release import DatasetForm, ReleasedColumn
 from loupe.schemas.validation import nearest_hint, validated
@@ -144,6 +142,7 @@ class Gate(Part):
         self.skips_originals = False
         self.is_checked = False
         self.of = of
+        self.forms = own_forms(of)
         self.page = page
         self.policy = policy
 
@@ -441,7 +440,7 @@ class Pipeline:
         """
         known: dict[str, tuple[type[Record], Part]] = {}
         for part in self.steps:
-            for form in _forms_of(part):
+            for form in part.forms:
                 first, user = known.setdefault(form.kind, (form, part))
                 if first is form:
                     continue
@@ -530,7 +529,7 @@ class Pipeline:
         """Yield the columns of the records that the steps make."""
         made: dict[str, type[Record]] = {}
         for one in self.steps:
-            for form in _forms_of(one):
+            for form in one.forms:
                 if form.kind in one.makes:
                     made.setdefault(form.kind, form)
         for form in made.values():
@@ -552,18 +551,16 @@ class Pipeline:
             part.values(profile)
         if all(map(is_drawn, build.sources)):
             return
-        asked = self._models(profile)
-        for key, kind in MODELS.items():
-            spec = kind.spec(profile)
-            if spec is None or spec not in asked:
-                continue
-            if spec.name.startswith(BUILTIN_PREFIX):
-                yield lacking(
-                    f"model {spec.ref}",
-                    f"it is built in and knows only drawn pictures, not the images of these "
-                    f"sources; the {key.__name__} of a pipeline is [{kind.missing}] of its profile",
-                    f"state [{kind.missing}] in a profile (docs/python.md#models)",
-                )
+        for part in self.parts:
+            for spec in part.specs(profile):
+                if spec.name.startswith(BUILTIN_PREFIX) and not isinstance(spec, BuiltinRewriter):
+                    place = _place_of(spec, profile)
+                    yield lacking(
+                        f"model {spec.ref}",
+                        f"it is built in and knows only drawn pictures, not the images of these "
+                        f"sources; step {part.name!r} asks the model of {place} of a profile",
+                        f"state {place} in a profile (docs/python.md#models)",
+                    )
 
     def check(self, profile: str | None = None) -> list[Finding]:
         """Check whether a run can succeed: files, terms, people, keys, servers and models."""
@@ -634,15 +631,14 @@ class Pipeline:
         return preview(self, items, profile)
 
 
-def _forms_of(part: Part) -> Iterator[type[Record]]:
-    """Yield the classes of one's own that a part takes and makes."""
-    forms: list[Any] = []
-    if isinstance(part, Step):
-        forms = [part.signature.takes, *part.signature.gives]
-    elif isinstance(part, ModelStep):
-        forms = [part.form_taken, part.gives]
-    elif isinstance(part, Gate):
-        forms = [part.of]
-    for form in forms:
-        if issubclass(form, Record):
-            yield form
+def _place_of(spec: NamedModel, profile: Profile) -> str:
+    """Return the table of a profile that states a model."""
+    places = {kind.missing: kind.spec(profile) for kind in MODELS.values()}
+    contrast = profile.contrast
+    places |= {
+        "contrast.strategist": contrast.strategist,
+        "contrast.editor": contrast.editor,
+        "contrast.embedder": contrast.embedder,
+    }
+    found = [place for place, one in places.items() if one == spec]
+    return f"[{found[0]}]" if found else "its table"

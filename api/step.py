@@ -15,6 +15,7 @@ from loupe.api.parts import (
     in_order_of_content,
     pending,
 )
+from loupe.api.records import own_forms
 from loupe.api.references import code_digest, reference_to
 from loupe.api.signatures import Signature, kind_of, signature_of
 from loupe.api.values import Crop, Image
@@ -67,6 +68,7 @@ class Step(Part):
         self.version = settings.version
         self.takes = kind_of(self.signature.takes)
         self.makes = tuple(kind_of(one) for one in self.signature.gives)
+        self.forms = own_forms(self.signature.takes, *self.signature.gives)
         is_replaced = self.signature.takes is Image and Crop in self.signature.gives
         self.decides = self.signature.is_filter or is_replaced
         self._check()

@@ -70,18 +70,19 @@ class _NearDuplicates(Part):
 
         Those that it refused before count again, so that the result depends on all images alike.
         """
-        agent = run.begin(self).agent
+        scope = run.begin(self)
+        agent = scope.agent
         look_stage = f"{self.name}_look"
         configuration = {"dataset": run.dataset}
         label = f"{self.name}: compute fingerprints"
         stage = Stage(look_stage, self.version, run.dataset, configuration, label=label)
 
         def look(images: Sequence[StoredEntity]) -> list[WorkResult]:
-            return [_looked_at(run, one) for one in images]
+            return list(scope.passing_over(run.store, images, lambda those: _looked_at(run, those)))
 
         run.add(run_stage(run.context, stage, pending(run, records.Image.kind), look))
-        images = list(find(run.store, run.dataset, records.Image.kind, states=LIVE))
-        rejected = list(find(run.store, run.dataset, records.Image.kind, states=("rejected",)))
+        images = self._images(run, scope, LIVE)
+        rejected = self._images(run, scope, ("rejected",))
         agents = last_agents(run.store, [one.id for one in rejected])
         refused = [one for one in rejected if agents.get(one.id) == agent]
         compared = in_order_of_content((*images, *refused), {})
@@ -109,8 +110,19 @@ class _NearDuplicates(Part):
         if dropped:
             run.say(f"near_duplicates: {len(dropped):,} images show the same as another one")
 
+    def _images(self, run: OwnRun, scope: Scope, states: Sequence[str]) -> list[StoredEntity]:
+        """Return the images in some states that were made before it."""
+        found = list(find(run.store, run.dataset, records.Image.kind, states=states))
+        wanted = scope.inputs(run.store, found)
+        return [one for one in found if one.id in wanted]
 
-def _looked_at(run: OwnRun, image: StoredEntity) -> WorkResult:
+
+def _looked_at(run: OwnRun, images: Sequence[StoredEntity]) -> Iterator[WorkResult]:
+    for image in images:
+        yield _fingerprinted(run, image)
+
+
+def _fingerprinted(run: OwnRun, image: StoredEntity) -> WorkResult:
     record = image.record(records.Image)
     data = run.context.blobs.read(record.sha256, record.media_type)
     look = fingerprint(data, record.file_path)

@@ -256,7 +256,7 @@ class BuildReport:
         built = f"release {(self.release_id or '')[:12]} of {self.dataset} is in {self.release}"
         if self.waiting:
             return f"{waiting}; {built}"
-        is_idle = self.was_released and not any(one.finished for one in self.stages)
+        is_idle = self.was_released and all(one.is_idle for one in self.stages)
         return f"nothing was to be done: {built}" if is_idle else built
 
     @property

@@ -12,6 +12,7 @@ from typing import Any
 
 _MODULES = {"images": "loupe.api.images", "steps": "loupe.api.steps"}
 _PLACES = {
+    "loupe.api.contrasts": ("Contrast",),
     "loupe.api.llm": ("llm_step",),
     "loupe.api.models": ("ChatModel", "Detector", "Embedder", "PoseModel"),
     "loupe.api.plugging": ("Format", "Page"),

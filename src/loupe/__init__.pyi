@@ -1,5 +1,6 @@
 # The names that `loupe` imports when they are used, for type checkers and editors.
 from loupe.api import images, steps
+from loupe.api.contrasts import Contrast
 from loupe.api.llm import llm_step
 from loupe.api.models import ChatModel, Detector, Embedder, PoseModel
 from loupe.api.pipeline import Pipeline, gate, release, source
@@ -18,6 +19,7 @@ __all__ = [
     "Box",
     "Caption",
     "ChatModel",
+    "Contrast",
     "Crop",
     "Detector",
     "Embedder",

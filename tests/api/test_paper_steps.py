@@ -13,7 +13,8 @@ from loupe.db.entities import find
 from loupe.db.quarantine import quarantined
 from loupe.db.store import Store
 from loupe.demo.worlds import write_people_world
-from loupe.demo.worlds.writing import LICENCE
+from loupe.demo.worlds.stills import write_stills_world
+from loupe.demo.worlds.writing import CITATION, LICENCE
 from loupe.models.profiles.settings import Settings
 from loupe.schemas.records import Image, Rewrite
 from tests.api.shop import write_frames
@@ -79,3 +80,35 @@ def test_people_are_cut_out_of_photographs_and_kept_by_their_pose(tmp_path: Path
     assert all(0.2 <= one.width_px / one.height_px <= 0.8 for one in records)
     assert all(one.file_path.endswith(".jpg") for one in records)
     assert set(refused) == {"few_keypoints"}
+
+
+def test_contrasts_are_proposed_and_edited_once(tmp_path: Path) -> None:
+    write_stills_world(tmp_path, 7, 4)
+    source = loupe.source(
+        "coco-captions", "captions_test.json", images="images", licence=LICENCE, citation=CITATION
+    )
+    pipeline = loupe.Pipeline(
+        "stills",
+        version="0.1.0",
+        folder=tmp_path,
+        sources=[source],
+        steps=[
+            loupe.near_duplicates(),
+            loupe.steps.propose_contrasts(2),
+            loupe.steps.edit(),
+            loupe.release(),
+        ],
+    )
+    settings = Settings(home=tmp_path / ".loupe")
+    first = pipeline.run("builtin", quiet=True, settings=settings)
+    rows = list(first.release.rows())
+    edited = [row for row in rows if row["caption_authors"][0] == "stills.edit@1"]
+    proposed = [one for row in rows for one in row["proposed_contrast"]]
+    assert len(proposed) == 8
+    assert 0 < len(edited) <= len(proposed)
+    assert {row["captions"][0] for row in edited} <= {one["text"] for one in proposed}
+    # the second run compares no edited image with the one that it was made of
+    again = pipeline.run("builtin", quiet=True, settings=settings)
+    assert again.release_id == first.release_id
+    assert str(again).startswith("nothing was to be done: release ")
+    assert not [one for one in again.report.stages if one.done or one.rejected]
