@@ -9,12 +9,11 @@ from typing import Any, NamedTuple, Protocol
 
 from pydantic import ValidationError
 
-from loupe.api.parts import Scope, images_of, is_original, naming
+from loupe.api.parts import images_of, naming
 from loupe.api.references import Reference
 from loupe.api.signatures import Signature
 from loupe.api.values import Caption, Crop, Image, Rejection, UnansweredError
 from loupe.db.entities import (
-    AgentRef,
     NewDecision,
     NewEntity,
     StoredEntity,
@@ -26,6 +25,7 @@ from loupe.db.store import Store
 from loupe.flows.engine.engines import ENDS_ITS_PROCESS
 from loupe.flows.engine.programs import BlobProgram
 from loupe.flows.engine.report import Deferred, StageResult
+from loupe.flows.engine.scope import Scope, is_original
 from loupe.schemas import records
 from loupe.schemas.base import EntityRecord
 from loupe.schemas.chat import NamedModel
@@ -39,6 +39,7 @@ FAULTS = (RAISED, WRONG_RETURN, ENDS_ITS_PROCESS)
 _WORLD = (ConnectionError, TimeoutError)
 _TRIES = 3
 _SHOWN_CHARACTERS = 300
+_SUFFIXES = {"image/jpeg": ".jpg", "image/webp": ".webp"}
 _NOT_OWN = re.compile(r"/loupe/|/site-packages/|/lib/python3|^<")
 
 
@@ -76,13 +77,11 @@ class Applied(BlobProgram):
         step: the step, or where other processes find it.
         name: the name of the step.
         dataset: the dataset.
-        settings: the entity of the settings that results are made with.
         author: the author of captions that the step writes.
-        agent: the agent of its decisions.
         specs: the models that its function asks for, by parameter; chat models are in `models`.
         build: builds the other models.
         parameters: the values of its other parameters.
-        scope: which entities are its inputs.
+        scope: which entities are its inputs, and how its results and decisions are marked.
         engine: "processes" or "ray" if its function runs outside this process.
     """
 
@@ -91,9 +90,7 @@ class Applied(BlobProgram):
     step: Applicable | Reference
     name: str
     dataset: str
-    settings: str
     author: str
-    agent: AgentRef
     specs: Mapping[str, NamedModel]
     build: Callable[[type, NamedModel], Any]
     parameters: Mapping[str, Any]
@@ -248,7 +245,7 @@ class Applied(BlobProgram):
             return self.refused(item.entity, made, item.image)
         replaced = any(one.kind == records.Image.kind for one in made)
         reason = f"replaced by what {self.name} made of it"
-        decisions = (NewDecision(item.entity.id, "reject", self.agent, reason),)
+        decisions = (NewDecision(item.entity.id, "reject", self.scope.agent, reason),)
         return WorkResult(seq, entities=made, decisions=decisions if replaced else ())
 
     def _judged(self, value: Any, outcome: Any) -> Any:
@@ -273,7 +270,7 @@ class Applied(BlobProgram):
         signature = self.function.signature
         if not (signature.is_filter or Crop in signature.gives):
             return WorkResult(input_.seq, rejection=rejection)
-        decision = NewDecision(input_.id, "reject", self.agent, rejection.reason)
+        decision = NewDecision(input_.id, "reject", self.scope.agent, rejection.reason)
         return WorkResult(input_.seq, decisions=(decision,), rejection=rejection)
 
     def _parents(self, item: Item) -> list[tuple[Role, str]]:
@@ -304,7 +301,7 @@ class Applied(BlobProgram):
     def _entity(
         self, item: Item, value: Any, place: int, parents: Sequence[tuple[Role, str]]
     ) -> NewEntity:
-        links = [*parents, (Role.WRITTEN_WITH, self.settings)]
+        links = [*parents, *self.scope.links]
         if isinstance(value, Caption):
             return self._caption(item, value, place, links)
         if isinstance(value, Crop):
@@ -343,7 +340,7 @@ class Applied(BlobProgram):
         record = item.image.record(records.Image)
         sha256 = self.blobs.put(value.data, value.media_type)
         stem = PurePosixPath(record.file_path).with_suffix("")
-        path = f"{stem}-{value.name or place}.png"
+        path = f"{stem}-{value.name or place}{_SUFFIXES.get(value.media_type, '.png')}"
         identity = value.identity or f"{record.identity}-{value.name or place}"
         made = records.Image(
             source=record.source,

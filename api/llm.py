@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 from pydantic import ValidationError
 
 from loupe.api.models import MODELS, ChatModel, chat_model
-from loupe.api.parts import OwnRun, Part, images_of, is_original, naming, pending
-from loupe.api.records import Record
+from loupe.api.parts import OwnRun, Part, images_of, naming, pending
+from loupe.api.records import Record, own_forms
 from loupe.api.schemas import answer_schema_of
 from loupe.api.signatures import kind_of
 from loupe.api.values import Caption, Image
@@ -30,6 +30,7 @@ from loupe.flows.engine.model_step import (
     model_settings,
     run_llm_step,
 )
+from loupe.flows.engine.scope import is_original
 from loupe.prompts.loader import Prompt, load_prompt
 from loupe.schemas import records
 from loupe.schemas.base import EntityRecord
@@ -78,9 +79,10 @@ class ModelStep(Part):
         self.most_characters = most_characters
         self.folder = folder
         self.makes = (kind_of(gives),)
+        self.forms = own_forms(takes, gives)
 
     def placed(self, folder: Path) -> None:
-        """Take the prompt from the folder of the pipeline, if it is a file."""
+        """Take the prompt from the folder of its pipeline, if it is a file."""
         if self.prompt.endswith(".md"):
             self.folder = folder
 
@@ -131,24 +133,15 @@ class ModelStep(Part):
 
     def run(self, run: OwnRun) -> None:
         """Ask about all inputs that have no result yet."""
-        run.refresh()
+        scope = run.begin(self)
         model, prompt = chat_model(run, self.spec(run.profile)), self.loaded
-        settings = run.settings(self)
-        links = [
-            (Role.PROMPTED_BY, model.store_prompt(prompt).id),
-            (Role.WRITTEN_WITH, settings.id),
-        ]
-        scope = run.scope(self)
+        links = [(Role.PROMPTED_BY, model.store_prompt(prompt).id), *scope.links]
 
-        def requests(inputs: Sequence[StoredEntity]) -> Iterator[Any]:
+        def requests(inputs: Sequence[StoredEntity]) -> Iterator[list[Ask[_Subject]]]:
             images = images_of(run.store, inputs)
             of_images = [one.id for one in images.values()]
             texts = fetch_children(run.store, of_images, Role.DESCRIBES)
-            wanted = scope.inputs(run.store, inputs)
             for one in inputs:
-                if one.id not in wanted:
-                    yield WorkResult(one.seq, passed_over=True)
-                    continue
                 image = images.get(one.id)
                 about = texts[image.id] if image else []
                 subjects = [_Subject(one, image, style) for style in self.styles]
@@ -164,7 +157,7 @@ class ModelStep(Part):
             parse=self._parsed,
             outputs=lambda chunk: [self._result(one, model, links) for one in chunk],
         )
-        run.done(run_llm_step(model, step))
+        run.add(run_llm_step(model, step, scope))
 
     def _request(
         self, model: DatasetModel, prompt: Prompt, subject: _Subject, about: Sequence[StoredEntity]

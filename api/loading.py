@@ -13,6 +13,7 @@ from loupe.api.references import module_in
 from loupe.api.step import Step
 from loupe.api.steps import step_called
 from loupe.api.values import Caption, Image
+from loupe.flows.engine.pipeline import PipelineSpec
 from loupe.schemas.errors import ConfigurationError, LoupeError, UsageError
 from loupe.schemas.plugins import load_plugin, plugins
 from loupe.schemas.text_files import read_toml
@@ -93,6 +94,11 @@ def _in_module(module: Any, name: str, named: str) -> Pipeline:
 
 def _checked(found: Any, named: str) -> Pipeline:
     made = found() if callable(found) and not isinstance(found, Pipeline) else found
+    if isinstance(made, PipelineSpec):
+        raise UsageError(
+            f"{named} is described by a build file (docs/build-files.md): "
+            f"loupe run {named} --config FILE"
+        )
     if not isinstance(made, Pipeline):
         package = plugins("pipelines")[named].package
         raise ConfigurationError(

@@ -1,13 +1,14 @@
 """The parts of a pipeline, and the run that they share."""
 
-import json
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
+from loupe.api.records import Record
 from loupe.db.decisions import decide, last_agents, set_active
 from loupe.db.entities import (
     LIVE,
@@ -22,9 +23,10 @@ from loupe.db.entities import (
 )
 from loupe.db.store import Store
 from loupe.db.work import Pending, register_plan, rejected_inputs
-from loupe.flows.engine.context import PipelineRun
+from loupe.flows.engine.context import PipelineRun, PipelineStep
 from loupe.flows.engine.report import StageReport
 from loupe.flows.engine.runner import Stage, store_settings
+from loupe.flows.engine.scope import Scope, is_original
 from loupe.flows.engine.software import software
 from loupe.schemas.base import canonical_json, digest_of
 from loupe.schemas.build import Build, SourceSpec
@@ -40,7 +42,7 @@ if TYPE_CHECKING:
 STEP_PREFIX = "step:"
 """How the names of agents begin that are steps of a pipeline: `step:DATASET/STEP`."""
 _PAGE = 500
-_ABOVE = (Role.DESCRIBES, Role.DERIVED_FROM, Role.EDITED_FROM)
+_ABOVE = (Role.DESCRIBES, Role.DERIVED_FROM, Role.REWRITE_OF, Role.EDITED_FROM)
 """The roles of links from what a step made to its inputs."""
 _SHOWN_DIGITS = 12
 
@@ -57,6 +59,11 @@ class OwnBuild(Build):
     limit: int | None = None
     test_share: float | None = None
     sources: tuple[SourceSpec, ...] = Field(min_length=1)
+
+    @property
+    def checks(self) -> tuple[str, ...]:
+        """The checks of rewrites, where a step names none."""
+        return ("form", "support")
 
     @property
     def gates(self) -> dict[str, str]:
@@ -148,9 +155,9 @@ class OwnRun(PipelineRun[OwnBuild]):
         revision = digest_of(part.version, values)[:_SHOWN_DIGITS]
         return AgentRef("software", f"{STEP_PREFIX}{self.dataset}/{part.name}", revision)
 
-    def done(self, *reports: StageReport) -> None:
+    def add(self, *reports: StageReport) -> None:
         """Add reports of stages, and note whether they changed anything."""
-        self.add(*reports)
+        super().add(*reports)
         if any(report.finished for report in reports):
             self.is_fresh = False
 
@@ -164,11 +171,31 @@ class OwnRun(PipelineRun[OwnBuild]):
         own = [kind for part in self.parts for kind in part.makes]
         return list(dict.fromkeys((Image.kind, Caption.kind, *own)))
 
-    def scope(self, part: "Part") -> "Scope":
-        """Return which entities are inputs of a part: those that were made before it.
+    def begin(self, step: "Part") -> Scope:
+        """Leave out what no longer counts, and return the scope of a part.
 
-        Where captions were written before it, those of sources are not its inputs.
+        Its inputs are what was made before it. Where captions were written before it, those of
+        sources are none.
         """
+        self.refresh()
+        settings = self.settings(step)
+        return replace(
+            self.scope(step),
+            links=((Role.WRITTEN_WITH, settings.id),),
+            agent=self.agent_of(step),
+        )
+
+    def refuse_again(self, step: "Part", stage: Stage, kind: str) -> None:
+        """Refuse again what this version of a step refused before another version was tried."""
+        plan_id = register_plan(self.store, stage.name, stage.version, stage.configuration)
+        found = rejected_inputs(self.store, plan_id, self.dataset, kind, LIVE)
+        agent = self.agent_of(step)
+        decide(self.store, [NewDecision(id_, "reject", agent, reason) for id_, reason in found])
+        if found:
+            self.is_fresh = False
+
+    def scope(self, part: "Part") -> Scope:
+        """Return which entities are inputs of a part; see `begin`."""
         place = list(self.parts).index(part)
         before, later = self.parts[:place], self.parts[place:]
         made_later = {id_ for one in later for id_ in self.settings_of.get(one.name, ())}
@@ -177,15 +204,16 @@ class OwnRun(PipelineRun[OwnBuild]):
 
     def refresh(self) -> None:
         """Leave out what stale steps made, and what was made of inputs that no longer count."""
-        if self.is_fresh:
-            return
-        for kind in self.kinds():
-            states = (*LIVE, "superseded", "inactive")
-            for page in pages(find(self.store, self.dataset, kind, states=states), _PAGE):
-                self._refresh(page)
-        self.is_fresh = True
+        while not self.is_fresh:
+            changed = 0  # what is made of a record of one's own follows it in the next pass
+            for kind in self.kinds():
+                states = (*LIVE, "superseded", "inactive")
+                for page in pages(find(self.store, self.dataset, kind, states=states), _PAGE):
+                    changed += self._refresh(page)
+            self.is_fresh = not changed
 
-    def _refresh(self, page: list[StoredEntity]) -> None:
+    def _refresh(self, page: list[StoredEntity]) -> int:
+        """Set what of a page counts, and return how many entities changed."""
         ids = [one.id for one in page]
         settings = parents_of(self.store, ids, Role.WRITTEN_WITH)
         above: dict[str, list[str]] = {id_: [] for id_ in ids}
@@ -215,6 +243,7 @@ class OwnRun(PipelineRun[OwnBuild]):
         for value, those in changed.items():
             if those:
                 set_active(self.store, those, software(), active=value)
+        return sum(map(len, changed.values()))
 
 
 def _counts(
@@ -249,18 +278,10 @@ def reopen_stale(run: OwnRun) -> None:
             decide(run.store, [NewDecision(id_, "reopen", software(), reason) for id_ in stale])
 
 
-def refuse_again(run: OwnRun, part: "Part", stage: Stage, kind: str) -> None:
-    """Refuse again what the present version of a step refused before another version was tried."""
-    plan_id = register_plan(run.store, stage.name, stage.version, stage.configuration)
-    found = rejected_inputs(run.store, plan_id, run.dataset, kind, LIVE)
-    agent = run.agent_of(part)
-    decide(run.store, [NewDecision(id_, "reject", agent, reason) for id_, reason in found])
-    if found:
-        run.is_fresh = False
-
-
-class Part(ABC):
+class Part(PipelineStep[Any]):
     """A part of a pipeline: a step, a gate or the release.
+
+    One that reads its inputs by `run.begin` is a step of the papers' pipelines, too.
 
     Attributes:
         name: its name in reports, rejections and provenance.
@@ -268,6 +289,7 @@ class Part(ABC):
         takes: the kind that it takes; empty for others.
         makes: the kinds that it makes.
         decides: whether it refuses its inputs, which then leave the dataset.
+        forms: the classes of one's own that it takes or makes.
         package: the installed package that adds it, with its version; empty for others.
     """
 
@@ -276,11 +298,15 @@ class Part(ABC):
     takes: str = ""
     makes: tuple[str, ...] = ()
     decides: bool = False
+    forms: tuple[type[Record], ...] = ()
     package: str = ""
 
     @abstractmethod
-    def run(self, run: OwnRun) -> None:
+    def run(self, run: Any) -> None:
         """Run it as far as items are decided."""
+
+    def placed(self, folder: Path) -> None:
+        """Take what it reads from the folder of its pipeline."""
 
     def values(self, profile: Profile) -> dict[str, Any]:  # noqa: ARG002
         """Return its parameters and models, and the digest of its code as `code`."""
@@ -299,43 +325,9 @@ class Part(ABC):
         return self.name
 
 
-@dataclass(frozen=True)
-class Scope:
-    """Which entities are inputs of a part.
-
-    Attributes:
-        later: the settings of this part and those after it: what they made is no input.
-        skips_originals: whether captions of sources are none.
-    """
-
-    later: frozenset[str]
-    skips_originals: bool
-
-    def inputs(self, store: Store, entities: Sequence[StoredEntity]) -> set[str]:
-        """Return the ids of those entities that are inputs; an edit is if its original is."""
-        firsts = {one.id: one.id for one in entities}
-        edited = parents_of(store, list(firsts), Role.EDITED_FROM)
-        while edited:
-            above = {id_: parents[0] for id_, parents in edited.items() if parents}
-            firsts = {id_: above.get(first, first) for id_, first in firsts.items()}
-            edited = parents_of(store, set(above.values()), Role.EDITED_FROM)
-        made_with = parents_of(store, set(firsts.values()), Role.WRITTEN_WITH)
-        found = set()
-        for one in entities:
-            is_later = not self.later.isdisjoint(made_with.get(firsts[one.id], ()))
-            if not is_later and not (self.skips_originals and is_original(one)):
-                found.add(one.id)
-        return found
-
-
 def pending(run: OwnRun, kind: str) -> Pending:
     """Return the entities of a kind that a step takes."""
     return Pending(run.dataset, kind, LIVE)
-
-
-def is_original(entity: StoredEntity) -> bool:
-    """Tell whether a caption is one of a source, which nobody wrote here."""
-    return entity.kind == Caption.kind and not json.loads(entity.payload).get("author")
 
 
 def in_order_of_content(

@@ -2,7 +2,7 @@
 
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from html import escape
@@ -11,15 +11,13 @@ from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 
 from loupe.annotate.queues import Step as QueueStep
 from loupe.annotate.queues import declare_queues, parse_policy
-from loupe.api.llm import ModelStep
 from loupe.api.models import MODELS
 from loupe.api.parts import OwnBuild, OwnRun, Part, reopen_stale
-from loupe.api.records import Record, column_of
+from loupe.api.records import Record, column_of, own_forms
 from loupe.api.selecting import Select
 from loupe.api.signatures import kind_of
-from loupe.api.step import Step
 from loupe.api.values import Caption
-from loupe.flows.engine.context import BuildReport, PipelineStep, RunContext, open_context
+from loupe.flows.engine.context import BuildReport, RunContext, open_context
 from loupe.flows.engine.pipeline import Gate as EngineGate
 from loupe.flows.engine.pipeline import PipelineSpec, check_build, run_build
 from loupe.flows.engine.pipeline import Release as EngineRelease
@@ -36,8 +34,9 @@ from loupe.schemas.base import DATASET_PATTERN, VERSION_PATTERN
 from loupe.schemas.build import SourceSpec
 from loupe.schemas.chat import NamedModel
 from loupe.schemas.errors import ConfigurationError, UsageError
+from loupe.schemas.faithfulness import FaithfulnessReport
 from loupe.schemas.plugins import plugins
-from loupe.schemas.profile import Profile
+from loupe.schemas.profile import BuiltinRewriter, Profile
 from loupe.schemas.provenance import Role
 from loupe.schemas.release import DatasetForm, ReleasedColumn
 from loupe.schemas.validation import nearest_hint, validated
@@ -49,7 +48,12 @@ if TYPE_CHECKING:
     from loupe.api.previewing import Preview
     from loupe.api.reading import OpenedRelease
 
-_TEXT_PAGE = "caption-verification"
+_TEXT_PAGES = {
+    records.Caption.kind: "caption-verification",
+    records.Rewrite.kind: "rewrite-revision",
+}
+_TEXTS = (Caption, records.Rewrite)
+"""What a gate decides on before the release, where the pipeline has none for it."""
 _OWN_PAGES = {name: f"own-{name}" for name in ("text", "choice", "compare", "image")}
 
 
@@ -136,9 +140,16 @@ class Gate(Part):
         self.field = field
         self.choices = tuple(choices)
         self.skips_originals = False
+        self.is_checked = False
         self.of = of
+        self.forms = own_forms(of)
         self.page = page
         self.policy = policy
+
+    @property
+    def gates(self) -> Mapping[str, str]:
+        """Its queue, with the key of its policy in the build: its name, too."""
+        return {self.name: self.name}
 
     def run(self, run: OwnRun) -> None:
         """Ask people."""
@@ -149,7 +160,9 @@ class Gate(Part):
     def queue(self) -> QueueStep:
         """Return its queue; captions of sources are not asked about where others are written."""
         kind = kind_of(self.of)
-        page = _TEXT_PAGE if self.of is Caption and self.page == "text" else self.page
+        page = self.page
+        if page == "text" and kind in _TEXT_PAGES:
+            page = _TEXT_PAGES[kind]
         is_of_written = self.of is Caption and self.skips_originals
         left_out = Role.SAMPLED_FROM if is_of_written else None
         return QueueStep(
@@ -159,6 +172,7 @@ class Gate(Part):
             left_out=left_out,
             field=self.field,
             choices=self.choices,
+            checked=self.is_checked,
         )
 
     def described(self) -> str:
@@ -179,7 +193,8 @@ def gate(
 
     Args:
         name: the name of its queue.
-        of: what is decided on: `loupe.Caption`, `loupe.Image` or a class of `loupe.Record`.
+        of: what is decided on: `loupe.Caption`, `loupe.Rewrite`, `loupe.Image` or a class of
+            `loupe.Record`.
         page: the labelling page: "text", "choice", "compare", "image", or one of a plugin.
         policy: "required" (all), "sample:0.1" (a tenth, and all that the checks doubt) or "auto"
             (nobody; what the checks doubt is dropped, and the release says so).
@@ -385,8 +400,6 @@ class Pipeline:
                     f"name (name=…, or step.named(…))"
                 )
             names.add(one.name)
-            if isinstance(one, ModelStep):
-                one.placed(self.folder)
         if any(isinstance(one, Release) for one in self.steps[:-1]):
             raise UsageError(
                 f"pipeline {self.name!r}: the release must be the last step; move it behind "
@@ -396,20 +409,26 @@ class Pipeline:
             raise UsageError(f"pipeline {self.name!r} has no source: sources=[loupe.source(…)]")
         self._require_one_class_of_a_kind()
         yield Select()
-        undecided = writes = False
+        made: set[str] = set()
+        undecided: dict[str, type] = {}
         for one in self.steps:
+            if isinstance(one, Release):
+                for kind, form in undecided.items():
+                    name = f"{kind}s" if f"{kind}s" not in names else f"{kind}s-left"
+                    yield self._placed(Gate(name, form, "text", "auto"), made)
+            yield self._placed(one, made)
+            made.update(one.makes)
+            undecided |= {kind_of(form): form for form in _TEXTS if kind_of(form) in one.makes}
             if isinstance(one, Gate):
-                one.skips_originals = writes
-            if isinstance(one, Release) and undecided:
-                last = "captions" if "captions" not in names else "texts"
-                added = Gate(last, Caption, "text", "auto")
-                added.skips_originals = True
-                yield added
-            yield one
-            writes = writes or records.Caption.kind in one.makes
-            undecided = undecided or records.Caption.kind in one.makes
-            if isinstance(one, Gate) and one.of is Caption:
-                undecided = False
+                undecided.pop(kind_of(one.of), None)
+
+    def _placed(self, part: Part, made: Collection[str]) -> Part:
+        """Return a part that knows its folder, and what is made before it."""
+        part.placed(self.folder)
+        if isinstance(part, Gate):
+            part.skips_originals = records.Caption.kind in made
+            part.is_checked = part.of is records.Rewrite and FaithfulnessReport.kind in made
+        return part
 
     def _require_one_class_of_a_kind(self) -> None:
         """Refuse two classes of one kind, as the records of one of them would be lost.
@@ -421,7 +440,7 @@ class Pipeline:
         """
         known: dict[str, tuple[type[Record], Part]] = {}
         for part in self.steps:
-            for form in _forms_of(part):
+            for form in part.forms:
                 first, user = known.setdefault(form.kind, (form, part))
                 if first is form:
                     continue
@@ -478,10 +497,6 @@ class Pipeline:
         self, limit: int | None = None, observe: Callable[[OwnRun], None] | None = None
     ) -> PipelineSpec[OwnBuild, OwnRun]:
         """Return the pipeline of the engine; `observe` is called with the run before it starts."""
-        steps: list[PipelineStep[OwnRun]] = [EngineStep(self._begin(observe))]
-        for one in self.parts:
-            gates = {one.name: one.name} if isinstance(one, Gate) else {}
-            steps.append(_EngineStep(one, gates))
 
         def start(context: RunContext, build: OwnBuild, profile: Profile, *rest: Any) -> OwnRun:
             return OwnRun(context, build, profile, *rest, parts=self.parts)
@@ -490,7 +505,7 @@ class Pipeline:
             form=OwnBuild,
             demonstrate=lambda _: self.build(limit),
             start=start,
-            steps=tuple(steps),
+            steps=(EngineStep(self._begin(observe)), *self.parts),
             version=lambda build: build.version,
             models=lambda _, profile: self._models(profile),
             checks=self._checks,
@@ -514,7 +529,7 @@ class Pipeline:
         """Yield the columns of the records that the steps make."""
         made: dict[str, type[Record]] = {}
         for one in self.steps:
-            for form in _forms_of(one):
+            for form in one.forms:
                 if form.kind in one.makes:
                     made.setdefault(form.kind, form)
         for form in made.values():
@@ -536,18 +551,16 @@ class Pipeline:
             part.values(profile)
         if all(map(is_drawn, build.sources)):
             return
-        asked = self._models(profile)
-        for key, kind in MODELS.items():
-            spec = kind.spec(profile)
-            if spec is None or spec not in asked:
-                continue
-            if spec.name.startswith(BUILTIN_PREFIX):
-                yield lacking(
-                    f"model {spec.ref}",
-                    f"it is built in and knows only drawn pictures, not the images of these "
-                    f"sources; the {key.__name__} of a pipeline is [{kind.missing}] of its profile",
-                    f"state [{kind.missing}] in a profile (docs/python.md#models)",
-                )
+        for part in self.parts:
+            for spec in part.specs(profile):
+                if spec.name.startswith(BUILTIN_PREFIX) and not isinstance(spec, BuiltinRewriter):
+                    place = _place_of(spec, profile)
+                    yield lacking(
+                        f"model {spec.ref}",
+                        f"it is built in and knows only drawn pictures, not the images of these "
+                        f"sources; step {part.name!r} asks the model of {place} of a profile",
+                        f"state {place} in a profile (docs/python.md#models)",
+                    )
 
     def check(self, profile: str | None = None) -> list[Finding]:
         """Check whether a run can succeed: files, terms, people, keys, servers and models."""
@@ -618,32 +631,14 @@ class Pipeline:
         return preview(self, items, profile)
 
 
-def _forms_of(part: Part) -> Iterator[type[Record]]:
-    """Yield the classes of one's own that a part takes and makes."""
-    forms: list[Any] = []
-    if isinstance(part, Step):
-        forms = [part.signature.takes, *part.signature.gives]
-    elif isinstance(part, ModelStep):
-        forms = [part.form_taken, part.gives]
-    elif isinstance(part, Gate):
-        forms = [part.of]
-    for form in forms:
-        if issubclass(form, Record):
-            yield form
-
-
-@dataclass(frozen=True)
-class _EngineStep(PipelineStep[OwnRun]):
-    """A part as a step of the engine."""
-
-    part: Part
-    queues: Mapping[str, str]
-
-    @property
-    def gates(self) -> Mapping[str, str]:
-        """The queue of a gate, with the key of its policy."""
-        return self.queues
-
-    def run(self, run: OwnRun) -> None:
-        """Run the part."""
-        self.part.run(run)
+def _place_of(spec: NamedModel, profile: Profile) -> str:
+    """Return the table of a profile that states a model."""
+    places = {kind.missing: kind.spec(profile) for kind in MODELS.values()}
+    contrast = profile.contrast
+    places |= {
+        "contrast.strategist": contrast.strategist,
+        "contrast.editor": contrast.editor,
+        "contrast.embedder": contrast.embedder,
+    }
+    found = [place for place, one in places.items() if one == spec]
+    return f"[{found[0]}]" if found else "its table"

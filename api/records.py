@@ -5,7 +5,6 @@ import inspect
 import re
 import types
 from collections.abc import Iterator
-from functools import cache
 from typing import Any, Literal, Union, get_args, get_origin
 
 from loupe.schemas.base import EntityRecord
@@ -40,7 +39,6 @@ class Record(EntityRecord):
         super().__init_subclass__(kind=kind, **settings)
 
 
-@cache
 def built_in_kinds() -> frozenset[str]:
     """Return the kinds of Loupe's own records and the columns of its releases."""
     from loupe.release.format.rows import COLUMNS
@@ -54,6 +52,11 @@ def _below(form: type[EntityRecord]) -> Iterator[type[EntityRecord]]:
         if not issubclass(one, Record):
             yield one
             yield from _below(one)
+
+
+def own_forms(*forms: type) -> tuple[type[Record], ...]:
+    """Return those of some classes that are records of one's own."""
+    return tuple(one for one in forms if issubclass(one, Record))
 
 
 _TYPES: dict[type, Literal["string", "int64", "float64", "bool"]] = {

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, NamedTuple
 
-from loupe.api.parts import OwnRun, Part, is_original, without_code
+from loupe.api.parts import OwnRun, Part, without_code
 from loupe.api.references import code_digest
 from loupe.db.entities import (
     LIVE,
@@ -22,6 +22,7 @@ from loupe.db.entities import (
 from loupe.flows.engine.importing import import_source, open_source
 from loupe.flows.engine.report import StageReport
 from loupe.flows.engine.runner import Stage, run_stream, store_settings
+from loupe.flows.engine.scope import is_original
 from loupe.schemas.base import digest_of
 from loupe.schemas.build import SourceSpec
 from loupe.schemas.plugins import plugins
@@ -51,7 +52,7 @@ class Select(Part):
         """Import what is new in the sources, and copy it."""
         for spec in run.build.sources:
             source, report = _imported(run, spec)
-            run.done(report, self._copied(run, spec, source))
+            run.add(report, self._copied(run, spec, source))
 
     def _copied(self, run: OwnRun, spec: SourceSpec, source: NewEntity) -> StageReport:
         build = run.build

@@ -14,8 +14,8 @@ from loupe.api.parts import (
     images_of,
     in_order_of_content,
     pending,
-    refuse_again,
 )
+from loupe.api.records import own_forms
 from loupe.api.references import code_digest, reference_to
 from loupe.api.signatures import Signature, kind_of, signature_of
 from loupe.api.values import Crop, Image
@@ -68,6 +68,7 @@ class Step(Part):
         self.version = settings.version
         self.takes = kind_of(self.signature.takes)
         self.makes = tuple(kind_of(one) for one in self.signature.gives)
+        self.forms = own_forms(self.signature.takes, *self.signature.gives)
         is_replaced = self.signature.takes is Image and Crop in self.signature.gives
         self.decides = self.signature.is_filter or is_replaced
         self._check()
@@ -177,8 +178,7 @@ class Step(Part):
 
     def run(self, run: OwnRun) -> None:
         """Call the function on all inputs that have no result yet."""
-        run.refresh()
-        settings = run.settings(self)
+        scope = run.begin(self)
         is_here = self.settings.parallel == "thread"
         stage = Stage(
             name=self.name,
@@ -195,13 +195,11 @@ class Step(Part):
             step=self if is_here else reference_to(self.function, self.name),
             name=self.name,
             dataset=run.dataset,
-            settings=settings.id,
             author=f"{run.dataset}.{self.name}@{self.version}",
-            agent=run.agent_of(self),
             specs=self._models(run.profile),
             build=build_model,
             parameters=self.parameters,
-            scope=run.scope(self),
+            scope=scope,
             cpus=self.settings.cpus,
             gpus=self.settings.gpus,
             engine=_ENGINES[self.settings.parallel],
@@ -213,9 +211,9 @@ class Step(Part):
         else:
             inputs = pending(run, self.takes)
             report = run_stage(run.context, stage, inputs, applied)
-        run.done(report)
+        run.add(report)
         if self.decides:
-            refuse_again(run, self, stage, self.takes)
+            run.refuse_again(self, stage, self.takes)
         self._stop_if_most_fail(run, report)
 
     def _map(self, run: OwnRun, stage: Stage, applied: Applied) -> StageReport:

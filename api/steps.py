@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from loupe.api.images import brightness, contrast, sharpness
 from loupe.api.llm import ModelStep, llm_step
 from loupe.api.models import chat_model
-from loupe.api.parts import OwnRun, Part, in_order_of_content, is_original, pending
+from loupe.api.parts import OwnRun, Part, in_order_of_content, pending
 from loupe.api.step import Step, StepSettings
 from loupe.api.values import Caption, Image, Rejection
 from loupe.checks.defects import text_defect
@@ -21,7 +21,6 @@ from loupe.db.decisions import decide, last_agents
 from loupe.db.entities import (
     LIVE,
     NewDecision,
-    NewEntity,
     StoredEntity,
     WorkResult,
     fetch_children,
@@ -30,6 +29,7 @@ from loupe.db.entities import (
 )
 from loupe.flows.engine.model_step import Ask, LLMStep, Parsed, model_settings, run_llm_step
 from loupe.flows.engine.runner import Stage, run_stage
+from loupe.flows.engine.scope import Scope, is_original
 from loupe.flows.judgements import read_judgement, request_judgement
 from loupe.prompts.loader import load_prompt
 from loupe.retrieval.similarity.near_duplicates import find_near_duplicates, fingerprint
@@ -70,20 +70,19 @@ class _NearDuplicates(Part):
 
         Those that it refused before count again, so that the result depends on all images alike.
         """
-        run.refresh()
-        run.settings(self)
+        scope = run.begin(self)
+        agent = scope.agent
         look_stage = f"{self.name}_look"
         configuration = {"dataset": run.dataset}
         label = f"{self.name}: compute fingerprints"
         stage = Stage(look_stage, self.version, run.dataset, configuration, label=label)
 
         def look(images: Sequence[StoredEntity]) -> list[WorkResult]:
-            return [_looked_at(run, one) for one in images]
+            return list(scope.passing_over(run.store, images, lambda those: _looked_at(run, those)))
 
-        run.done(run_stage(run.context, stage, pending(run, records.Image.kind), look))
-        agent = run.agent_of(self)
-        images = list(find(run.store, run.dataset, records.Image.kind, states=LIVE))
-        rejected = list(find(run.store, run.dataset, records.Image.kind, states=("rejected",)))
+        run.add(run_stage(run.context, stage, pending(run, records.Image.kind), look))
+        images = self._images(run, scope, LIVE)
+        rejected = self._images(run, scope, ("rejected",))
         agents = last_agents(run.store, [one.id for one in rejected])
         refused = [one for one in rejected if agents.get(one.id) == agent]
         compared = in_order_of_content((*images, *refused), {})
@@ -111,8 +110,19 @@ class _NearDuplicates(Part):
         if dropped:
             run.say(f"near_duplicates: {len(dropped):,} images show the same as another one")
 
+    def _images(self, run: OwnRun, scope: Scope, states: Sequence[str]) -> list[StoredEntity]:
+        """Return the images in some states that were made before it."""
+        found = list(find(run.store, run.dataset, records.Image.kind, states=states))
+        wanted = scope.inputs(run.store, found)
+        return [one for one in found if one.id in wanted]
 
-def _looked_at(run: OwnRun, image: StoredEntity) -> WorkResult:
+
+def _looked_at(run: OwnRun, images: Sequence[StoredEntity]) -> Iterator[WorkResult]:
+    for image in images:
+        yield _fingerprinted(run, image)
+
+
+def _fingerprinted(run: OwnRun, image: StoredEntity) -> WorkResult:
     record = image.record(records.Image)
     data = run.context.blobs.read(record.sha256, record.media_type)
     look = fingerprint(data, record.file_path)
@@ -212,8 +222,7 @@ class Checks(Part):
 
     def run(self, run: OwnRun) -> None:
         """Check the captions that were not checked yet."""
-        run.refresh()
-        settings = run.settings(self)
+        scope = run.begin(self)
         judge = self._judge(run.profile)
         if _JUDGE in self.checks and judge is None:
             run.say(
@@ -221,39 +230,32 @@ class Checks(Part):
                 f"[judge] to a profile (docs/profiles.md)"
             )
         if judge is None:
-            self._check(run, settings)
+            self._check(run, scope)
         else:
-            self._ask(run, settings, judge)
+            self._ask(run, scope, judge)
 
-    def _check(self, run: OwnRun, settings: NewEntity) -> None:
+    def _check(self, run: OwnRun, scope: Scope) -> None:
         stage = Stage(self.name, self.version, run.dataset, run.plan_of(self))
-        scope = run.scope(self)
+
+        def checked(captions: Sequence[StoredEntity]) -> list[WorkResult]:
+            sources = _sources_of(run, captions)
+            return [self._result(run, one, sources[one.id], scope.links) for one in captions]
 
         def work(captions: Sequence[StoredEntity]) -> list[WorkResult]:
-            sources, wanted = _sources_of(run, captions), scope.inputs(run.store, captions)
-            return [
-                self._result(run, one, sources[one.id], settings)
-                if one.id in wanted
-                else WorkResult(one.seq, passed_over=True)
-                for one in captions
-            ]
+            return list(scope.passing_over(run.store, captions, checked))
 
-        run.done(run_stage(run.context, stage, pending(run, records.Caption.kind), work))
+        run.add(run_stage(run.context, stage, pending(run, records.Caption.kind), work))
 
-    def _ask(self, run: OwnRun, settings: NewEntity, judge: JudgeSettings) -> None:
+    def _ask(self, run: OwnRun, scope: Scope, judge: JudgeSettings) -> None:
         model, prompt = chat_model(run, judge.model), load_prompt(judge.prompt)
         prompt_id = model.store_prompt(prompt).id
-        scope = run.scope(self)
 
         def requests(captions: Sequence[StoredEntity]) -> Iterator[Any]:
-            sources, wanted = _sources_of(run, captions), scope.inputs(run.store, captions)
+            sources = _sources_of(run, captions)
             for one in captions:
                 said = sources[one.id]
-                if one.id not in wanted:
-                    yield WorkResult(one.seq, passed_over=True)
-                    continue
                 if not said:
-                    yield self._result(run, one, said, settings)
+                    yield self._result(run, one, said, scope.links)
                     continue
                 texts = "\n".join(said), one.record(records.Caption).text
                 yield [Ask((one, said), request_judgement(*texts, prompt))]
@@ -263,10 +265,8 @@ class Checks(Part):
             objections = [
                 f"the judge objects to: {fact}" for facts in answer.value.values() for fact in facts
             ]
-            written = (Role.PROMPTED_BY, prompt_id)
-            return self._result(
-                run, one, said, settings, objections, model.author, answer.call, written
-            )
+            links = (*scope.links, (Role.PROMPTED_BY, prompt_id))
+            return self._result(run, one, said, links, objections, model.author, answer.call)
 
         step: LLMStep[Any, Any, Any] = LLMStep(
             name=self.name,
@@ -278,18 +278,17 @@ class Checks(Part):
             parse=lambda _, answer: read_judgement(answer),
             outputs=lambda answers: [output(one) for (one,) in answers],
         )
-        run.done(run_llm_step(model, step))
+        run.add(run_llm_step(model, step, scope))
 
     def _result(
         self,
         run: OwnRun,
         caption: StoredEntity,
         sources: Sequence[str],
-        settings: NewEntity,
+        links: Sequence[tuple[Role, str]],
         objections: Sequence[str] = (),
         judge: str | None = None,
         call: str | None = None,
-        *links: tuple[Role, str],
     ) -> WorkResult:
         """Return the check of a caption."""
         text = caption.record(records.Caption).text
@@ -298,7 +297,7 @@ class Checks(Part):
         check = new_entity(
             CaptionCheck(warnings=(*said, *objections), judge=judge),
             run.dataset,
-            parents=[(Role.EXAMINES, caption.id), (Role.WRITTEN_WITH, settings.id), *links],
+            parents=[(Role.EXAMINES, caption.id), *links],
             group=caption.group,
             model_call=call,
         )

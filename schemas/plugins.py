@@ -40,6 +40,11 @@ class Plugin(Record):
     package_version: str
 
     @property
+    def named(self) -> str:
+        """The package and its version."""
+        return f"{self.package} {self.package_version}"
+
+    @property
     def is_own(self) -> bool:
         """Tell whether Loupe itself declares it."""
         return self.package == _OWN_PACKAGE

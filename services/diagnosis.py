@@ -8,6 +8,7 @@ import shlex
 import shutil
 import socket
 import subprocess
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from datetime import date
 from enum import StrEnum
@@ -359,13 +360,16 @@ def _check_extras(_: Settings) -> Iterator[Finding]:
 
 def _check_plugins(_: Settings) -> Iterator[Finding]:
     """Check whether what installed packages add can be imported; broken ones are left out."""
+    added: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
     for one in survey_plugins():
-        subject = f"plugin {one.plugin.name}"
-        package = f"{one.plugin.package} {one.plugin.package_version}"
         if one.fault:
+            subject = f"plugin {one.plugin.name}"
             yield absent(subject, one.fault, f"update or uninstall {one.plugin.package}")
         else:
-            yield fine(subject, f"{one.plugin.kind} of {package}")
+            added[one.plugin.named][one.plugin.kind].append(one.plugin.name)
+    for package, kinds in added.items():
+        said = "; ".join(f"{kind}: {', '.join(names)}" for kind, names in kinds.items())
+        yield fine(f"plugins of {package}", said)
 
 
 def _check_engine(settings: Settings) -> Iterator[Finding]:

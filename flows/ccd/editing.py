@@ -5,14 +5,14 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from itertools import chain
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from loupe.db.entities import AgentRef, NewEntity, StoredEntity, WorkResult, fetch_children, find
 from loupe.db.work import Pending, register_plan, store_activity
 from loupe.flows.ccd.image_requests import candidate_for, strategies_of_requests
 from loupe.flows.ccd.run import CcdRun
-from loupe.flows.engine.context import RunContext
-from loupe.flows.engine.embedding import put_picture, stored_picture
+from loupe.flows.engine.context import PipelineRun, RunContext
+from loupe.flows.engine.embedding import CachedEmbedder, put_picture, stored_picture
 from loupe.flows.engine.ledger import Ledger
 from loupe.flows.engine.model_step import left_unanswered
 from loupe.flows.engine.report import Deferred, StageReport, StageResult
@@ -44,6 +44,7 @@ from loupe.schemas.proposals import EditedImage, EditMeasurement, Strategy
 from loupe.schemas.provenance import Role
 from loupe.schemas.records import Picture, Rejection
 from loupe.schemas.requests import MOST_INSTRUCTION_WORDS
+from loupe.schemas.taxonomy import DifferenceType
 from loupe.schemas.video import StageSettings
 
 
@@ -163,12 +164,22 @@ def edit_settings(run: CcdRun) -> NewEntity | None:
     )
 
 
-class _Order(NamedTuple):
-    """A request and its strategy."""
+class EditOrder(NamedTuple):
+    """What is to be changed in an image.
 
-    entity: StoredEntity
-    stored_strategy: StoredEntity
-    strategy: Strategy
+    Attributes:
+        subject_id: the entity that the edit is made for.
+        anchor: the image.
+        caption: what it shows.
+        wanted_caption: what the edited image is to show.
+    """
+
+    subject_id: str
+    anchor: Picture
+    instruction: str
+    difference: DifferenceType
+    caption: str
+    wanted_caption: str
 
 
 class _Made(NamedTuple):
@@ -185,10 +196,10 @@ class _Made(NamedTuple):
 
 
 class _Call(NamedTuple):
-    """An edit that is made for a strategy."""
+    """An edit that is made for an entity."""
 
     request: EditRequest
-    strategy_id: str
+    subject_id: str
 
 
 class _RecordedEditor(Ledger[_Call, _Made | EditFailure]):
@@ -197,7 +208,7 @@ class _RecordedEditor(Ledger[_Call, _Made | EditFailure]):
     An edit is identified by model, parameters, seed, instruction and image.
     """
 
-    def __init__(self, run: CcdRun, spec: ImageEditorSpec) -> None:
+    def __init__(self, run: PipelineRun[Any], spec: ImageEditorSpec) -> None:
         super().__init__(run.store, run.context.budget, run.context.progress.waits)
         self._run = run
         self._spec = spec
@@ -256,13 +267,13 @@ class _RecordedEditor(Ledger[_Call, _Made | EditFailure]):
             picture=put_picture(self._run.context.blobs, image.data, image.media_type, size),
             regions=edited.regions,
         )
-        entity = self._run.create(record, [(Role.EDITED_FOR, call.strategy_id)])
+        entity = self._run.create(record, [(Role.EDITED_FOR, call.subject_id)])
         return _Made(call.request, entity.id, record, entity, edited.seconds)
 
     def find(self, request: _Call) -> _Made | None:
         """Return the stored edit."""
-        key, strategy_id = self.key(request), request.strategy_id
-        for one in fetch_children(self.store, [strategy_id], Role.EDITED_FOR)[strategy_id]:
+        key, subject_id = self.key(request), request.subject_id
+        for one in fetch_children(self.store, [subject_id], Role.EDITED_FOR)[subject_id]:
             record = one.record(StoredEdit)
             if record.key == key:
                 return _Made(request.request, one.id, record)
@@ -284,8 +295,8 @@ class _RecordedEditor(Ledger[_Call, _Made | EditFailure]):
             return self.store.claims.release(connection, claim_id)
 
 
-class _Edited(NamedTuple):
-    """An edit that was made, and its verdict."""
+class Edited(NamedTuple):
+    """An edit that was made, and its verdict: warnings, or why it cannot be used."""
 
     made: _Made
     change: Change
@@ -294,40 +305,33 @@ class _Edited(NamedTuple):
 
 
 @dataclass(frozen=True)
-class _Editing:
+class Edits:
     """The edits of a run, whether made in it or before, measured and judged.
 
     An edit that was made before is not made again: its stored image is used.
     """
 
-    run: CcdRun
+    run: PipelineRun[Any]
     editor: ImageEditorSpec
-    settings_id: str
+    embedder: CachedEmbedder
 
     @cached_property
     def _ledger(self) -> _RecordedEditor:
         return _RecordedEditor(self.run, self.editor)
 
-    @cached_property
-    def _started(self) -> str:
-        return datetime.now(UTC).isoformat()
-
-    def results(self, requests: Sequence[StoredEntity]) -> list[StageResult]:
-        """Return the result of each request.
+    def of(self, orders: Sequence[EditOrder]) -> list[Edited | EditFailure | Rejection]:
+        """Return the edit of each order, or why there is none.
 
         Raises:
             BudgetReachedError: a limit of the run's budget was reached.
             ModelError: the editor cannot continue; earlier edits are stored.
             SystemExit: the run is being stopped; earlier edits are stored.
         """
-        strategies = strategies_of_requests(self.run.store, requests)
-        found: dict[int, StageResult] = {}
-        open_: dict[int, _Order] = {}
-        for place, one in enumerate(requests):
-            stored = strategies[one.id]
-            order = _Order(one, stored, stored.record(Strategy))
-            if (unfit := unfit_for_editing(order.strategy.editing_instruction)) is not None:
-                found[place] = WorkResult(one.seq, rejection=unfit)
+        found: dict[int, Edited | EditFailure | Rejection] = {}
+        open_: dict[int, EditOrder] = {}
+        for place, order in enumerate(orders):
+            if (unfit := unfit_for_editing(order.instruction)) is not None:
+                found[place] = unfit
             else:
                 open_[place] = order
         for attempt in range(_ATTEMPTS):
@@ -338,23 +342,26 @@ class _Editing:
                     else isinstance(edited.verdict, Rejection)
                 )
                 if not again or attempt + 1 == _ATTEMPTS:
-                    found[place] = self._result(open_.pop(place), edited)
-        return [found[place] for place in range(len(requests))]
+                    found[place] = edited
+                    del open_[place]
+        return [found[place] for place in range(len(orders))]
 
-    def _edit(self, orders: Mapping[int, _Order], attempt: int) -> dict[int, _Edited | EditFailure]:
+    def _edit(
+        self, orders: Mapping[int, EditOrder], attempt: int
+    ) -> dict[int, Edited | EditFailure]:
         places = list(orders)
         calls = [self._call(one, attempt) for one in orders.values()]
-        found: dict[int, _Edited | EditFailure] = {}
+        found: dict[int, Edited | EditFailure] = {}
         made: dict[int, _Made] = {}
         for position, outcome in self._ledger.answer(calls):
             if isinstance(outcome, EditFailure):
                 found[places[position]] = outcome
             else:
                 made[places[position]] = outcome
-        shifts = self._shifts([(orders[place].strategy, one) for place, one in made.items()])
-        check = self.run.settings.edit_check
+        shifts = self._shifts([(orders[place], one) for place, one in made.items()])
+        check = self.run.profile.contrast.edit_check
         for (place, one), shift in zip(made.items(), shifts, strict=True):
-            difference, picture = orders[place].strategy.difference, one.record.picture
+            difference, picture = orders[place].difference, one.record.picture
             anchor = opened_picture(one.request.image.data)
             edited = opened_picture(self.run.context.blobs.read(picture.sha256, picture.media_type))
             change = change_between(anchor, edited, check)
@@ -362,38 +369,84 @@ class _Editing:
                 change, anchor.size, difference, regions=one.record.regions, shift=shift
             )
             verdict = judge_edit(measurement, difference, check)
-            found[place] = _Edited(one, change, measurement, verdict)
+            found[place] = Edited(one, change, measurement, verdict)
         return found
 
-    def _call(self, order: _Order, attempt: int) -> _Call:
-        anchor, strategy_id = order.strategy.anchor, order.stored_strategy.id
+    def _call(self, order: EditOrder, attempt: int) -> _Call:
+        anchor, subject_id = order.anchor, order.subject_id
         data = self.run.context.blobs.read(anchor.sha256, anchor.media_type)
-        chance = digest_of("edit", str(self.run.build.seed), strategy_id, str(attempt))
+        chance = digest_of("edit", str(self.run.build.seed), subject_id, str(attempt))
         request = EditRequest(
             image=ChatImage(media_type=anchor.media_type, data=data),
-            instruction=order.strategy.editing_instruction,
+            instruction=order.instruction,
             seed=int(chance[:8], 16) % _SEEDS,
         )
-        return _Call(request, strategy_id)
+        return _Call(request, subject_id)
 
-    def _shifts(self, edits: Sequence[tuple[Strategy, _Made]]) -> list[float]:
+    def _shifts(self, edits: Sequence[tuple[EditOrder, _Made]]) -> list[float]:
         """Return how much better each edit fits the wanted caption than its anchor does."""
         if not edits:
             return []
-        strategies = [strategy for strategy, _ in edits]
-        anchors = [stored_picture(self.run.context, one.anchor) for one in strategies]
+        orders = [order for order, _ in edits]
+        anchors = [stored_picture(self.run.context, one.anchor) for one in orders]
         edited = [stored_picture(self.run.context, made.record.picture) for _, made in edits]
         rows = zip(
-            self.run.embedder.embed_images(anchors),
-            self.run.embedder.embed_images(edited),
-            self.run.embedder.embed_texts([one.caption for one in strategies]),
-            self.run.embedder.embed_texts([one.contrastive_caption for one in strategies]),
+            self.embedder.embed_images(anchors),
+            self.embedder.embed_images(edited),
+            self.embedder.embed_texts([one.caption for one in orders]),
+            self.embedder.embed_texts([one.wanted_caption for one in orders]),
             strict=True,
         )
         return [caption_shift(*own) for own in rows]
 
-    def _result(self, order: _Order, edited: _Edited | EditFailure) -> StageResult:
-        number, strategy = order.entity.seq, order.strategy
+
+def _order_of(stored: StoredEntity) -> EditOrder:
+    """Return the order for a strategy."""
+    strategy = stored.record(Strategy)
+    return EditOrder(
+        subject_id=stored.id,
+        anchor=strategy.anchor,
+        instruction=strategy.editing_instruction,
+        difference=strategy.difference,
+        caption=strategy.caption,
+        wanted_caption=strategy.contrastive_caption,
+    )
+
+
+@dataclass(frozen=True)
+class _Editing:
+    """The edits for requests, which become candidates."""
+
+    run: CcdRun
+    editor: ImageEditorSpec
+    settings_id: str
+
+    @cached_property
+    def _edits(self) -> Edits:
+        return Edits(self.run, self.editor, self.run.embedder)
+
+    @cached_property
+    def _started(self) -> str:
+        return datetime.now(UTC).isoformat()
+
+    def results(self, requests: Sequence[StoredEntity]) -> list[StageResult]:
+        """Return the result of each request; see `Edits.of`."""
+        strategies = strategies_of_requests(self.run.store, requests)
+        edits = self._edits.of([_order_of(strategies[one.id]) for one in requests])
+        return [
+            self._result(one, strategies[one.id], edited)
+            for one, edited in zip(requests, edits, strict=True)
+        ]
+
+    def _result(
+        self,
+        request: StoredEntity,
+        stored_strategy: StoredEntity,
+        edited: Edited | EditFailure | Rejection,
+    ) -> StageResult:
+        number, strategy = request.seq, stored_strategy.record(Strategy)
+        if isinstance(edited, Rejection):
+            return WorkResult(number, rejection=edited)
         if isinstance(edited, EditFailure):
             return self._failed(number, strategy, edited)
         if isinstance(edited.verdict, Rejection):
@@ -402,8 +455,8 @@ class _Editing:
             return WorkResult(number, rejection=rejection)
         made = edited.made
         candidate = candidate_for(
-            order.entity,
-            order.stored_strategy,
+            request,
+            stored_strategy,
             [(Role.EDITED_AS, made.id), (Role.WRITTEN_WITH, self.settings_id)],
             image=made.record.picture,
             origin=EditedImage(
@@ -436,7 +489,7 @@ class _Editing:
             anchor=strategy.anchor.sha256,
         )
 
-    def _overlay(self, edited: _Edited) -> Picture:
+    def _overlay(self, edited: Edited) -> Picture:
         anchor = opened_picture(edited.made.request.image.data)
         drawn = difference_overlay(anchor, edited.change)
         return put_picture(self.run.context.blobs, drawn, _PNG, anchor.size)

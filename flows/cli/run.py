@@ -4,7 +4,7 @@ import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import chdir
-from importlib import import_module
+from inspect import isfunction
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -25,19 +25,12 @@ if TYPE_CHECKING:
     from loupe.flows.evaluation.run import EvaluationReport
 
 
-_FLOWS = ("build-ufine3c", "build-ufine6926", "build-recos", "build-ccd")
-
-
 def _known_flow(given: str) -> str:
     """Check that a flow exists, or that it may be a pipeline; suggest the nearest otherwise."""
     from loupe.schemas.validation import nearest_hint
 
-    if given in _FLOWS or _may_be_own(given):
-        return given
-    from loupe.schemas.plugins import plugins
-
-    known = (*_FLOWS, *plugins("pipelines"))
-    if given not in known:
+    known = _installed()
+    if given not in known and ":" not in given and not given.endswith((".py", ".toml")):
         raise typer.BadParameter(
             f"no flow is called {given!r}; {nearest_hint(given, known)}; a pipeline of your own is "
             f"named by its file (shop.py, shop.toml) or by module:name"
@@ -45,8 +38,11 @@ def _known_flow(given: str) -> str:
     return given
 
 
-def _may_be_own(given: str) -> bool:
-    return ":" in given or given.endswith((".py", ".toml"))
+def _installed() -> list[str]:
+    """Return the names of the pipelines of Loupe and other packages."""
+    from loupe.schemas.plugins import plugins
+
+    return sorted(plugins("pipelines"))
 
 
 def run(
@@ -54,9 +50,10 @@ def run(
         str,
         typer.Argument(
             metavar="FLOW",
-            help=f"Flow: {', '.join(_FLOWS)}; or a pipeline: FILE.py, FILE.toml, MODULE:NAME.",
+            help="Flow: build-ufine3c, build-ufine6926, build-recos, build-ccd or one of a plugin; "
+            "or a pipeline: FILE.py, FILE.toml, MODULE:NAME.",
             callback=_known_flow,
-            autocompletion=lambda: list(_FLOWS),
+            autocompletion=_installed,
         ),
     ],
     *,
@@ -86,7 +83,8 @@ def run(
             that is thrown away.
         in_process: Run in this process, even if a Prefect server is running.
     """
-    if flow_name not in _FLOWS:
+    pipeline = _pipeline(flow_name)
+    if pipeline is None:
         if config is not None:
             raise typer.BadParameter(
                 f"--config is for the builds of papers; {flow_name} states its own sources"
@@ -95,7 +93,7 @@ def run(
     if limit is not None:
         raise typer.BadParameter("--limit is for pipelines of your own (FILE.py, FILE.toml)")
     if check:
-        return _check(flow_name, config, profile)
+        return _check(pipeline, config, profile)
     parameters: dict[str, Any] = {
         "config": str(config.absolute()) if config else None,
         "profile": profile,
@@ -105,7 +103,7 @@ def run(
     }
     from loupe.flows.engine.pipeline import load_build, run_build
 
-    home, pipeline = settings().home, _pipeline(flow_name)
+    home = settings().home
     if config:
         load_build(config, pipeline.form)  # its errors appear before a home is made
     if not in_process and (server := _server(home)):
@@ -155,11 +153,11 @@ def _run_own(
     return Answer(report.as_json(), [report.sentence])
 
 
-def _check(flow: str, config: Path | None, profile: str | None) -> Answer:
+def _check(pipeline: "PipelineSpec[Any, Any]", config: Path | None, profile: str | None) -> Answer:
     from loupe.flows.engine.pipeline import check_build, load_build
     from loupe.services.diagnosis import Verdict, keys_sent
 
-    own, pipeline, chosen = settings(), _pipeline(flow), chosen_profile(profile)
+    own, chosen = settings(), chosen_profile(profile)
     build = load_build(config, pipeline.form) if config else pipeline.demonstrate(own.home)
     for sentence in keys_sent(pipeline.models(build, chosen)):
         note(sentence)
@@ -168,12 +166,20 @@ def _check(flow: str, config: Path | None, profile: str | None) -> Answer:
     return Answer(findings, finding_lines(findings), failed)
 
 
-def _pipeline(flow: str) -> "PipelineSpec[Any, Any]":
-    """Return the pipeline of the flow; only that one is imported."""
-    name = flow.removeprefix("build-")
-    module = import_module(f"loupe.flows.{name}.pipeline")
-    spec: PipelineSpec[Any, Any] = getattr(module, f"{name}_pipeline")()
-    return spec
+def _pipeline(name: str) -> "PipelineSpec[Any, Any] | None":
+    """Return the pipeline that a build file describes; None if it states its sources itself.
+
+    Raises:
+        ConfigurationError: the package that adds it cannot be imported.
+    """
+    from loupe.flows.engine.pipeline import PipelineSpec
+    from loupe.schemas.plugins import load_plugin
+
+    if name not in _installed():
+        return None
+    found = load_plugin("pipelines", name)
+    made = found() if isfunction(found) else found
+    return made if isinstance(made, PipelineSpec) else None
 
 
 def _server(home: Path) -> str | None:
@@ -221,11 +227,13 @@ def demo(*, quiet: bool = False) -> Answer:
     """
     from loupe.flows.engine.pipeline import run_build
     from loupe.flows.evaluation.run import EvaluationRequest, run_evaluation
+    from loupe.flows.ufine3c.pipeline import ufine3c_pipeline
     from loupe.flows.withdrawal.execution import resume_reopened
 
     context = opened_run(quiet=quiet)
     warn_of_unfinished(context.store)
-    report = run_build(context, _pipeline("build-ufine3c"), None, "builtin", resume_reopened)
+    pipeline = ufine3c_pipeline()
+    report = run_build(context, pipeline, None, "builtin", resume_reopened)
     scores = run_evaluation(context, EvaluationRequest(str(report.release), embedder="builtin"))
     document = {**report.as_json(), "evaluation": scores.as_json()}
     more = [] if quiet else _next_lines(context, report, scores)

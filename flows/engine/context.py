@@ -29,6 +29,7 @@ from loupe.db.entities import (
 )
 from loupe.db.store import Store
 from loupe.flows.engine.report import Progress, StageReport, known_sum
+from loupe.flows.engine.scope import EVERYTHING, Scope
 from loupe.flows.engine.software import code_revision, software
 from loupe.flows.engine.stopping import Budget
 from loupe.models.profiles.settings import Settings, make_home
@@ -200,8 +201,9 @@ class BuildReport:
     `waiting_in` counts the items that people must decide, by gate, without gates that have none.
     `pages` are the Label Studio projects with open tasks, by gate and annotator.
     `lacks_desk` is set if Label Studio did not run, so that nobody can decide these items yet.
-    `release` is the newest release, or None if people must decide first. `warnings` are sentences
-    on releases that require an action.
+    `release` is the newest release, or None if people must decide first; `was_released` is set if
+    an earlier run built it of the same items. `warnings` are sentences on releases that require an
+    action.
     """
 
     dataset: str
@@ -212,6 +214,7 @@ class BuildReport:
     lacks_desk: bool = False
     release: Path | None = None
     release_id: str | None = None
+    was_released: bool = False
     warnings: list[str] = field(default_factory=list)
 
     def count_costs(self, store: Store) -> None:
@@ -251,7 +254,10 @@ class BuildReport:
         if self.release is None:
             return waiting
         built = f"release {(self.release_id or '')[:12]} of {self.dataset} is in {self.release}"
-        return f"{waiting}; {built}" if self.waiting else built
+        if self.waiting:
+            return f"{waiting}; {built}"
+        is_idle = self.was_released and all(one.is_idle for one in self.stages)
+        return f"nothing was to be done: {built}" if is_idle else built
 
     @property
     def markdown(self) -> str:
@@ -323,6 +329,13 @@ class PipelineRun(Generic[BuildT]):
         """The store of the installation."""
         return self.context.store
 
+    def begin(self, step: Any) -> Scope:  # noqa: ARG002
+        """Return the inputs of a step that starts now, and what its results are linked to."""
+        return EVERYTHING
+
+    def refuse_again(self, step: Any, stage: Any, kind: str) -> None:
+        """Refuse what a stage refused before, if it counts again since; here it never does."""
+
     def add(self, *reports: StageReport) -> None:
         """Add reports of stages to the report of the run."""
         self.report.stages += reports
@@ -374,27 +387,23 @@ class PipelineRun(Generic[BuildT]):
 RunT = TypeVar("RunT", bound=PipelineRun)  # type: ignore[type-arg]
 
 
-def always(_run: object) -> bool:
-    """Return True: the step is part of every run."""
-    return True
-
-
-def never(_run: object) -> bool:
-    """Return False: the step needs all decisions of earlier gates."""
-    return False
-
-
-@dataclass(frozen=True, kw_only=True)
 class PipelineStep(ABC, Generic[RunT]):
     """A step of a pipeline, a gate, a loop of these, or the release.
 
-    `enabled` tells whether this build includes it. If `per_item`, it also runs while items wait at
-    earlier gates. Such a step must use only decided items, and its result for an item must not
-    depend on other items being decided. Otherwise releases would depend on the order of decisions.
+    The pipelines of papers and those of one's own (`loupe.api.parts.Part`) are lists of these.
     """
 
-    enabled: Callable[[RunT], bool] = always
-    per_item: Callable[[RunT], bool] = never
+    def is_enabled(self, run: RunT) -> bool:  # noqa: ARG002
+        """Tell whether this build includes it."""
+        return True
+
+    def is_per_item(self, run: RunT) -> bool:  # noqa: ARG002
+        """Tell whether it also runs while items wait at earlier gates.
+
+        Such a step must use only decided items, and its result for an item must not depend on other
+        items being decided. Otherwise releases would depend on the order of decisions.
+        """
+        return False
 
     @property
     def gates(self) -> Mapping[str, str]:

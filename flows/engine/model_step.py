@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
@@ -21,6 +21,7 @@ from loupe.flows.engine.runner import (
     run_stream,
     store_settings,
 )
+from loupe.flows.engine.scope import EVERYTHING, Scope
 from loupe.models.registry import OnDemandChatModel
 from loupe.prompts.loader import Prompt
 from loupe.schemas.chat import (
@@ -222,8 +223,10 @@ class LLMStep(Generic[InputT, SubjectT, ValueT]):
     in_order: bool = False
 
 
-def run_llm_step(model: DatasetModel, step: LLMStep[Any, SubjectT, ValueT]) -> StageReport:
-    """Ask `model` about all inputs of `step` that have no result yet.
+def run_llm_step(
+    model: DatasetModel, step: LLMStep[Any, SubjectT, ValueT], scope: Scope = EVERYTHING
+) -> StageReport:
+    """Ask `model` about all inputs of `step` in `scope` that have no result yet.
 
     Raises:
         BudgetReachedError: a limit of the run's budget was reached.
@@ -240,8 +243,13 @@ def run_llm_step(model: DatasetModel, step: LLMStep[Any, SubjectT, ValueT]) -> S
         label=step.label,
     )
 
+    def request(inputs: Sequence[StoredEntity]) -> Iterable[Sequence[Ask[SubjectT]] | WorkResult]:
+        return scope.passing_over(model.context.store, inputs, lambda those: step.request(those))
+
+    in_scope = step if scope is EVERYTHING else replace(step, request=request)
+
     def work(items: Sequence[tuple[int, Any]]) -> list[StageResult]:
-        return step_results(model.model, step, items)
+        return step_results(model.model, in_scope, items)
 
     if isinstance(step.inputs, Pending):
         report = run_stage(

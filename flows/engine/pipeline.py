@@ -266,8 +266,34 @@ def _require_ready(
         raise ConfigurationError(f"the run cannot start, and no model was called:{details}")
 
 
+def always(_run: object) -> bool:
+    """Return True: the step is part of every run."""
+    return True
+
+
+def never(_run: object) -> bool:
+    """Return False: the step needs all decisions of earlier gates."""
+    return False
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Declared(PipelineStep[RunT]):
+    """A step that functions of the run include (`enabled`), or let go on (`per_item`)."""
+
+    enabled: Callable[[RunT], bool] = always
+    per_item: Callable[[RunT], bool] = never
+
+    def is_enabled(self, run: RunT) -> bool:
+        """Tell whether this build includes it."""
+        return self.enabled(run)
+
+    def is_per_item(self, run: RunT) -> bool:
+        """Tell whether it also runs while items wait at earlier gates."""
+        return self.per_item(run)
+
+
 @dataclass(frozen=True)
-class Step(PipelineStep[RunT]):
+class Step(_Declared[RunT]):
     """A step that is a function."""
 
     work: Callable[[RunT], None]
@@ -278,7 +304,7 @@ class Step(PipelineStep[RunT]):
 
 
 @dataclass(frozen=True)
-class Gate(PipelineStep[RunT]):
+class Gate(_Declared[RunT]):
     """A gate that decides queue `name` under the policy in the build's `key`.
 
     `apply` applies the decisions made so far, also while other items wait.
@@ -309,7 +335,7 @@ class Gate(PipelineStep[RunT]):
 
 
 @dataclass(frozen=True)
-class Loop(PipelineStep[RunT]):
+class Loop(_Declared[RunT]):
     """Steps that run once for each item of `passes`.
 
     `passes` is resumed after every pass, also if items wait for people, and closed at the end.
@@ -333,7 +359,7 @@ class Loop(PipelineStep[RunT]):
 
 
 @dataclass(frozen=True)
-class Release(PipelineStep[RunT]):
+class Release(_Declared[RunT]):
     """Release the dataset as `version`, in a tier for a benchmark of tasks."""
 
     version: Callable[[RunT], str]
@@ -479,9 +505,9 @@ def run_pipeline(
 
 def _run_steps(run: RunT, steps: Sequence[PipelineStep[RunT]]) -> None:
     for step in steps:
-        if not step.enabled(run):
+        if not step.is_enabled(run):
             continue
-        if run.report.waiting and not step.per_item(run):
+        if run.report.waiting and not step.is_per_item(run):
             return
         step.run(run)
 

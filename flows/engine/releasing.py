@@ -481,7 +481,7 @@ def release(
     if not (build.against or signer):
         inputs = _inputs(context, report.dataset, version, tier, checks)
         if (known := _built_of(store, inputs, report.release)) is not None:
-            report.release_id = known.id
+            report.release_id, report.was_released = known.id, True
             return
     built = build_release(
         store,

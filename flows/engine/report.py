@@ -130,6 +130,11 @@ class StageReport:
         """Number of inputs that got their work row in this run."""
         return self.done + self.passed_over + self.rejected.total()
 
+    @property
+    def is_idle(self) -> bool:
+        """Tell whether it made, rejected and left nothing."""
+        return not (self.done or self.rejected or self.deferred)
+
     def as_json(self) -> dict[str, Any]:
         """Return the counts for `--json`."""
         return {
@@ -144,7 +149,7 @@ class StageReport:
     @property
     def summary(self) -> str:
         """A one-line summary for people."""
-        parts = [f"{self.done:,} done"]
+        parts = ["nothing to do" if self.is_idle else f"{self.done:,} done"]
         if self.passed_over:
             parts.append(f"{self.passed_over:,} are no inputs of it")
         if self.already_done:

@@ -26,7 +26,7 @@ from loupe.flows.engine.context import RunContext
 from loupe.flows.engine.programs import Program
 from loupe.flows.engine.report import StageReport
 from loupe.flows.engine.runner import Stage, run_stage
-from loupe.flows.engine.software import software
+from loupe.flows.engine.scope import EVERYTHING, Scope
 from loupe.schemas.build import PEOPLE_CHECKS
 from loupe.schemas.faithfulness import FaithfulnessReport, RewritePair
 from loupe.schemas.profile import FaithfulnessSettings
@@ -72,26 +72,34 @@ def check_rewrites(
     settings: FaithfulnessSettings,
     authors: Sequence[str],
     checks: Sequence[str] = PEOPLE_CHECKS,
+    scope: Scope = EVERYTHING,
 ) -> StageReport:
     """Give every proposed rewrite of `dataset` a report, or reject it if it is not a rewrite.
 
     Of near-identical rewrites of one image the first is kept, in the order of `authors` (the models
     of the profile), regardless of which one was returned first.
     """
-    program = RewriteChecks(dataset, settings, tuple(authors), tuple(checks))
-    stage = Stage(
-        STAGE,
-        VERSION,
-        dataset,
-        {
-            "settings": settings.model_dump(mode="json"),
-            "authors": list(authors),
-            "checks": described_checks(checks),
-        },
-        label="check faithfulness",
-    )
+    program = RewriteChecks(dataset, settings, tuple(authors), tuple(checks), scope)
+    stage = checking_stage(dataset, settings, authors, checks, scope)
     pending = Pending(dataset, Rewrite.kind, ("proposed",))
     return run_stage(context, stage, pending, program)
+
+
+def checking_stage(
+    dataset: str,
+    settings: FaithfulnessSettings,
+    authors: Sequence[str],
+    checks: Sequence[str],
+    scope: Scope = EVERYTHING,
+) -> Stage:
+    """Return the stage that checks the rewrites of a dataset."""
+    values = {
+        "settings": settings.model_dump(mode="json"),
+        "authors": list(authors),
+        "checks": described_checks(checks),
+    }
+    configuration = scope.configuration(values)
+    return Stage(STAGE, VERSION, dataset, configuration, label="check faithfulness")
 
 
 class _CheckedSibling(NamedTuple):
@@ -123,6 +131,7 @@ class RewriteChecks(Program[_Rewritten]):
     settings: FaithfulnessSettings
     authors: tuple[str, ...]
     checks: tuple[str, ...] = PEOPLE_CHECKS
+    scope: Scope = EVERYTHING
 
     def open(self) -> None:
         """Load the checks, which several threads would otherwise load at once."""
@@ -133,9 +142,10 @@ class RewriteChecks(Program[_Rewritten]):
         """Load the sources and siblings of these rewrites."""
         sources = fetch_parents(reader, [rewrite.id for rewrite in inputs], Role.REWRITE_OF)
         groups = sorted({str(rewrite.group) for rewrite in inputs})
-        rewrites = find_in_groups(reader, self.dataset, Rewrite.kind, groups)
-        found = self.paired(inputs, [sources[rewrite.id][0] for rewrite in inputs], rewrites)
-        return self._with_checked(found, inputs, rewrites, reader)
+        found = find_in_groups(reader, self.dataset, Rewrite.kind, groups)
+        rewrites = [one for one in found if one.state != "inactive"]
+        paired = self.paired(inputs, [sources[rewrite.id][0] for rewrite in inputs], rewrites)
+        return self._with_checked(paired, inputs, rewrites, reader)
 
     def _with_checked(
         self,
@@ -204,10 +214,10 @@ class RewriteChecks(Program[_Rewritten]):
         report = check_faithfulness(pair, self.settings, self.checks)
         if isinstance(report, Rejection):
             return self.refused(item, report)
-        parents = [(Role.CHECKS, item.id)]
+        parents = [(Role.CHECKS, item.id), *self.scope.links]
         entity = new_entity(report, self.dataset, parents=parents, group=item.group)
         dropped = tuple(
-            NewDecision(one.id, "reject", software(), reason=REPEATS_SIBLING) for one in alike
+            NewDecision(one.id, "reject", self.scope.agent, reason=REPEATS_SIBLING) for one in alike
         )
         return WorkResult(item.seq, entities=(entity,), decisions=dropped)
 
@@ -217,5 +227,5 @@ class RewriteChecks(Program[_Rewritten]):
 
     def refused(self, input_: StoredEntity | _Rewritten, rejection: Rejection) -> WorkResult:
         """Reject the rewrite without review."""
-        decision = NewDecision(input_.id, "reject", software(), reason=rejection.reason)
+        decision = NewDecision(input_.id, "reject", self.scope.agent, reason=rejection.reason)
         return WorkResult(input_.seq, decisions=(decision,), rejection=rejection)

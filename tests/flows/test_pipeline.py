@@ -10,8 +10,16 @@ import pytest
 
 from loupe.db.decisions import append_decisions
 from loupe.db.entities import AgentRef, NewDecision, NewEntity
-from loupe.flows.engine.context import BuildReport, PipelineRun, RunContext, never
-from loupe.flows.engine.pipeline import Gate, Loop, PipelineSpec, Step, run_build, run_pipeline
+from loupe.flows.engine.context import BuildReport, PipelineRun, RunContext
+from loupe.flows.engine.pipeline import (
+    Gate,
+    Loop,
+    PipelineSpec,
+    Step,
+    never,
+    run_build,
+    run_pipeline,
+)
 from loupe.models.profiles.loader import load_profile
 from loupe.schemas.errors import ConfigurationError, UsageError
 from loupe.services.diagnosis import lacking
