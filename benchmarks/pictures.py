@@ -1,9 +1,9 @@
-"""Take the pictures of the README: a labelling page, and the rows of a release.
+"""Take the pictures of the README and of `docs/`: pages of Loupe in a headless Chromium.
 
     python -m benchmarks.pictures [--out docs/images]
 
-Builds the demonstration, and its rewrites once more as a dataset that people review; starts Label
-Studio, and photographs both with a headless Chromium. Takes about five minutes.
+Builds the demonstration, and its rewrites once more as a dataset that people review, and starts
+Label Studio. Takes about five minutes. `docs/scale.svg` is drawn by `benchmarks.scale_model`.
 """
 
 import argparse
@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from PIL import Image
-from playwright.sync_api import Page, sync_playwright
+from playwright.sync_api import Browser, Page, sync_playwright
 
 from loupe.services.process import free_port
 
@@ -52,15 +52,17 @@ def main() -> None:
         (release,) = (home / "releases").glob("ufine3c-demo-*")
         report = Path(folder) / "report"
         loupe(home, "release", "report", release, "--out", report, "--previews")
-        rows = browser.new_page(viewport={"width": 1200, "height": 740})
-        rows.goto((report / "index.html").as_uri())
-        keep(rows, out / "rows.webp")
+        (board,) = (home / "leaderboards").glob("*/leaderboard.html")
+        photograph(browser, report / "index.html", out / "rows.webp", height_px=740)
+        photograph(browser, board, out / "leaderboard.webp", height_px=620)
         page = browser.new_page(viewport={"width": 1280, "height": 800})
         try:
             open_task(home, page)
             keep(page, out / "labelling-page.webp")
+            loupe(home, "queue", "stats", "--html", home / "lead.html")
         finally:
             loupe(home, "down")
+        photograph(browser, home / "lead.html", out / "lead-page.webp", height_px=620)
 
 
 def loupe(home: Path, *arguments: object) -> Any:
@@ -89,6 +91,13 @@ def open_task(home: Path, page: Page) -> None:
     page.locator(_SUBMIT).wait_for(timeout=120_000)
     page.locator(".lsf-modal-ls__content").wait_for()
     page.keyboard.press("Escape")
+
+
+def photograph(browser: Browser, page: Path, out: Path, *, height_px: int) -> None:
+    """Save a picture of a file that a browser shows."""
+    shown = browser.new_page(viewport={"width": 1200, "height": height_px})
+    shown.goto(page.as_uri())
+    keep(shown, out)
 
 
 def keep(page: Page, path: Path) -> None:

@@ -79,7 +79,7 @@ def site_link(text: str, target: str, page: Path) -> str:
         raise SystemExit(f"{page.relative_to(ROOT)}: there is no {target}")
     place = place_of(file)
     if place is None:
-        return text if "`" in text else f"`{text}`"
+        return f"`{text}`" if Path(text).suffix else text
     here = place_of(page)
     assert here is not None  # noqa: S101 - only pages of the site have links
     relative = os.path.relpath(place, here.parent)

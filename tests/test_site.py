@@ -56,6 +56,14 @@ def test_every_page_is_in_the_navigation(out: Path) -> None:
     assert listed == there
 
 
+def test_every_picture_is_taken_by_the_script_and_shown() -> None:
+    script = (site.ROOT / "benchmarks" / "pictures.py").read_text(encoding="utf-8")
+    texts = "".join(page.read_text(encoding="utf-8") for page in site.DOCS.glob("*.md"))
+    pictures = [one.name for one in (site.DOCS / "images").iterdir()]
+    assert [name for name in pictures if f'"{name}"' not in script] == []
+    assert [name for name in pictures if f"images/{name}" not in texts] == []
+
+
 def test_every_public_name_is_in_the_reference() -> None:
     text = (site.DOCS / "api.md").read_text(encoding="utf-8")
     named = {place.rpartition(".")[2] for place in NAMED.findall(text)}

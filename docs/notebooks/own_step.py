@@ -73,7 +73,7 @@ def colour(image: Image) -> Colour:
 # %% [markdown]
 # ## A pipeline
 #
-# The steps stand in the order in which they run. The last one makes the release.
+# Steps run in the order in which they are listed. The last one makes the release.
 
 # %%
 tiles = loupe.source(
