@@ -93,7 +93,7 @@ measure: setup  ## Count lines, names, imports and odd words of the product
 	$(BIN)/python -m benchmarks.measure
 
 lock: | $(UV)  ## Resolve the dependencies again
-	$(UV) pip compile pyproject.toml --universal --python-version 3.11 --extra torch --extra s3 --extra ray \
+	$(UV) pip compile pyproject.toml --universal --python-version 3.11 --extra torch --extra s3 --extra gcs --extra hf --extra ray \
 		--extra ocr --extra video --extra vision --extra render --extra web --group dev --overrides requirements.overrides \
 		--generate-hashes --no-annotate --no-header --quiet --output-file requirements.lock
 

@@ -61,25 +61,26 @@ def source(
     format: str | type[Importer],  # noqa: A002 - the field's word
     annotations: str | Path,
     *,
-    images: str | Path = ".",
+    images: str | Path | None = None,
     name: str | None = None,
     licence: str | None = None,
     split: str | None = None,
     **options: Any,
 ) -> Mapping[str, Any]:
-    """Return a source: an annotation file, and the folder of its images.
+    """Return a source: annotations, and the folder of their images.
 
     Args:
-        format: the format, such as "csv", "json-lines", "image-list" or "coco", or a class of
+        format: the format, such as "csv", "parquet", "hf" or "folder", or a class of
             `loupe.Format`.
-        annotations: the annotation file; relative paths start at the folder of the pipeline.
-        images: the folder that image paths are relative to.
+        annotations: a file, folder, pattern or address (`s3://…`); relative paths start at the
+            folder of the pipeline.
+        images: the folder or address that image paths are relative to (default: the folder of the
+            annotations).
         name: its name in the release (default: that of the file).
         licence: its terms, an SPDX identifier if possible.
         split: the split of all records, for formats without splits.
-        options: further keys of a source (docs/build-files.md), and the columns of a table:
-            `identity`, `captions`, `image`, `split_column`, `licence_column`, `creator`,
-            `source_url`, `delimiter`, `encoding`.
+        options: further keys of a source (docs/build-files.md), and its columns: `identity`,
+            `captions`, `image`, `split_column`, `licence_column`, `attribution`, `source_url`.
 
     Raises:
         UsageError: a class is no format, or has the name of another format.
@@ -91,34 +92,24 @@ def source(
                 f"expected a class of loupe.Format, or the name of a format"
             )
         format = declare_format(format)  # noqa: A001
-    stated = {"name": name, "licence": licence, "split": split}
+    stated = {"images": images, "name": name, "licence": licence, "split": split}
     given = {key: value for key, value in stated.items() if value is not None}
-    return {"format": format, "annotations": annotations, "images": images, **given, **options}
-
-
-_COLUMNS = (
-    *("image", "identity", "captions", "split_column", "licence_column", "creator", "source_url"),
-    *("delimiter", "encoding"),
-)
+    return {"format": format, "annotations": annotations, **given, **options}
 
 
 def _source_spec(stated: Mapping[str, Any], dataset: str, folder: Path) -> SourceSpec:
-    """Return the source that is stated; columns of a table become its columns.
+    """Return the source that is stated, by default called after its annotations.
 
     Raises:
         ConfigurationError: a key is unknown, missing or invalid.
     """
-    known = {*SourceSpec.model_fields, *_COLUMNS}
-    columns = {name: stated[name] for name in _COLUMNS if name in stated}
-    values = {name: value for name, value in stated.items() if name not in _COLUMNS}
+    known, values = SourceSpec.model_fields.keys(), dict(stated)
     stem = Path(str(values.get("annotations", ""))).stem
     stem = "".join(one if one.isalnum() or one in "._-" else "-" for one in stem).strip("._-")
     values.setdefault("name", stem if stem and stem != dataset else f"{dataset}-source")
     if unknown := sorted(values.keys() - known):
         hint = nearest_hint(unknown[0], known)
         raise ConfigurationError(f"source {values['name']!r}: unknown key {unknown[0]!r}; {hint}")
-    if columns:
-        values["columns"] = columns
     return validated(SourceSpec, values, f"source {values['name']!r}", folder=folder)
 
 

@@ -76,7 +76,7 @@ def people(folder: Path, trained: int, tested: int) -> People:
     images: dict[str, list[TrainingImage]] = {"train": [], "val": [], "test": []}
     for source in world.sources:
         for identity in truth[source.name]:
-            images[identity.split] += _images(source.images, source.name, identity)
+            images[identity.split] += _images(Path(source.images), source.name, identity)
     return People(images["train"], images["test"])
 
 

@@ -25,7 +25,7 @@ ROUNDS = 5
 
 def measure(home: Path, what: str) -> None:
     """Print seconds and memory peak in MiB as JSON."""
-    from loupe.release.export.formats import ReleaseSource
+    from loupe.release.export.content import ReleaseSource
     from loupe.release.report.charts import PictureFolder
     from loupe.release.report.writing import write_report
     from loupe.schemas.processes import ordered_map

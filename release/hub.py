@@ -19,7 +19,7 @@ from huggingface_hub.errors import (
 from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]
 from pydantic import Field
 
-from loupe.release.export.formats import ReleaseSource
+from loupe.release.export.content import ReleaseSource
 from loupe.release.format.files import Progress, is_disk_full, is_plain
 from loupe.release.format.findings import Findings
 from loupe.release.format.manifest import MANIFEST, read_values

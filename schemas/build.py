@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, model_validator
 
 from loupe.schemas.base import IF_KNOWN, DatasetName, Record, Split, Version
+from loupe.schemas.columns import TableColumns, listed
 from loupe.schemas.errors import ConfigurationError
 from loupe.schemas.plugins import plugins
 from loupe.schemas.records import Granularity, Method
@@ -39,55 +40,42 @@ def _placed_other(named: str, info: ValidationInfo) -> str:
 
 def _placed_video(address: str, info: ValidationInfo) -> str:
     """Resolve the address of videos; one with a scheme (`s3://…`) is not changed."""
-    return address if "://" in address else str(placed(Path(address), info))
+    return address if is_remote(address) else str(placed(Path(address), info))
 
 
-def _listed(value: object) -> object:
-    return (value,) if isinstance(value, str | Path) else value
+def _placed_address(address: object, info: ValidationInfo) -> object:
+    """Resolve a path; an address with a scheme (`s3://…`), and an empty text, are not changed."""
+    if isinstance(address, str) and (is_remote(address) or not address):
+        return address
+    return placed(Path(address), info) if isinstance(address, str | Path) else address
 
 
-class TableColumns(Record):
-    """The columns of a table, by their names in its first line; case does not matter.
-
-    Attributes:
-        image: the column of the image's path; None for the first of `image`, `file_name`, `path` …
-            that the table has, else images are called after their identity.
-        identity: the column of what the image shows; None if each image is its own.
-        captions: the columns of captions.
-        split_column: the column of the split.
-        licence_column: the column of the image's own licence.
-        creator: the column of the creator to name.
-        source_url: the column of the image's page.
-        delimiter: what separates cells; None to find out.
-        encoding: the encoding, such as `cp1252`; None for UTF-8, UTF-16 and UTF-32.
-    """
-
-    image: str | None = None
-    identity: str | None = None
-    captions: Annotated[tuple[str, ...], BeforeValidator(_listed)] = ()
-    split_column: str | None = None
-    licence_column: str | None = None
-    creator: str | None = None
-    source_url: str | None = None
-    delimiter: str | None = Field(default=None, min_length=1, max_length=1)
-    encoding: str | None = None
+def is_remote(address: str | Path) -> bool:
+    """Tell whether an address has a scheme, such as `s3://…`, instead of being a path."""
+    return isinstance(address, str) and "://" in address
 
 
-class SourceSpec(Record):
-    """An annotation file and the folder that its image paths are relative to.
+Address = Annotated[Path | str, BeforeValidator(_placed_address)]
+"""A path, or an address that fsspec reads, such as `s3://bucket/shop.csv`."""
+
+
+class SourceSpec(TableColumns):
+    """The annotations of images with the folder that their paths are relative to, and the columns.
+
+    Both are paths or addresses (`Address`). Without `images`, it is the folder of the annotations.
 
     `identities` and `images_per_identity` override those of the build; licence and citation
     override those of the format. For a source that is imported already they correct the terms, with
     the reason in `correction`, if given. `permitted_by` explains why free-text terms, which are not
     a licence that a program can check, permit the release; it is part of the release. Images with a
     side below `least_side_px`, or with one side more than `greatest_aspect` times the other, are
-    quarantined. `columns` are those of a table (format `csv`).
+    quarantined.
     """
 
     name: DatasetName
     format: str
-    annotations: PlacedPath
-    images: PlacedPath
+    annotations: Address
+    images: Address = ""
     split: Split = "test"
     granularity: Granularity | None = None
     least_side_px: int = Field(default=8, gt=0)
@@ -99,7 +87,19 @@ class SourceSpec(Record):
     homepage: str | None = None
     correction: str | None = Field(default=None, pattern=r"\S")
     permitted_by: str | None = Field(default=None, pattern=r"\S")
-    columns: TableColumns | None = IF_KNOWN
+
+    @property
+    def columns(self) -> TableColumns | None:
+        """Return the columns that are stated, if any."""
+        stated = self.model_fields_set & TableColumns.model_fields.keys()
+        found = {name: getattr(self, name) for name in sorted(stated)}
+        return TableColumns(**found) if found else None
+
+    @property
+    def has_own_licences(self) -> bool:
+        """Tell whether each image states its licence, and the source need not."""
+        is_stated = self.licence_column is not None and self.licence is None
+        return is_stated or format_name(self.format) == LICENSED_IMAGES
 
 
 def _known_check(name: str) -> str:
@@ -126,7 +126,7 @@ class VideoSourceSpec(Record):
     name: DatasetName
     videos: Annotated[
         tuple[Annotated[str, AfterValidator(_placed_video)], ...],
-        BeforeValidator(_listed),
+        BeforeValidator(listed),
         Field(min_length=1),
     ]
     licence: str = Field(pattern=r"\S")
@@ -159,7 +159,7 @@ class Build(Record):
     seed: int = 0
     against: Annotated[
         tuple[Annotated[str, Field(pattern=r"\S"), AfterValidator(_placed_other)], ...],
-        BeforeValidator(_listed),
+        BeforeValidator(listed),
     ] = ()
     max_unusable_share: float = Field(default=0.5, gt=0, le=1)
     sources: tuple[SourceSpec | VideoSourceSpec, ...] = Field(min_length=1)
@@ -272,7 +272,7 @@ class TaskSpec(Record):
     names: PlacedPath | None = None
     query: str | None = Field(default=None, pattern=r"\S")
     categories: Annotated[
-        tuple[Annotated[str, Field(pattern=r"\S")], ...], BeforeValidator(_listed)
+        tuple[Annotated[str, Field(pattern=r"\S")], ...], BeforeValidator(listed)
     ] = ()
     pool: int | None = Field(default=None, gt=0)
     further_pairs: int = Field(default=0, ge=0, le=500, exclude_if=lambda count: count == 0)

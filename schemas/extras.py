@@ -10,6 +10,8 @@ EXTRAS = {
     "torch": ("torch", "transformers", "open_clip", "diffusers"),
     "gpu": ("vllm",),
     "s3": ("s3fs",),
+    "gcs": ("gcsfs",),
+    "hf": ("datasets",),
     "ray": ("ray",),
     "ocr": ("rapidocr_onnxruntime",),
     "video": ("av",),

@@ -1,6 +1,5 @@
 """Terms of a collection, its annotations as a stream of records, and the rules of their fields."""
 
-import hashlib
 import json
 import re
 import unicodedata
@@ -17,11 +16,12 @@ from loupe.schemas.json_stream import DECODER, Element, JsonBreak, JsonCursor
 from loupe.schemas.records import Granularity, Source
 from loupe.schemas.text_files import open_text
 from loupe.schemas.wording import storable
+from loupe.sources.files import digest_file
 from loupe.sources.records import DEFAULT_OPTIONS, BadRow, ReadOptions, Row, Scope, raw_text, shown
 from loupe.sources.tables import IsOurs, Table, TableBreak
 
 SPLITS: Final[tuple[Split, ...]] = get_args(Split)
-_SPLIT_NAMES: Final[dict[str, Split]] = {
+SPLIT_NAMES: Final[dict[str, Split]] = {
     **{split: split for split in SPLITS},
     "training": "train",
     "valid": "val",
@@ -30,7 +30,7 @@ _SPLIT_NAMES: Final[dict[str, Split]] = {
     "development": "val",
     "testing": "test",
 }
-_SPLIT_IN_NAME = re.compile(rf"(?:^|[^a-z])({'|'.join(_SPLIT_NAMES)})(?![a-z])")
+_SPLIT_IN_NAME = re.compile(rf"(?:^|[^a-z])({'|'.join(SPLIT_NAMES)})(?![a-z])")
 _ONE_SPLIT = f"one of {', '.join(SPLITS)}"
 _MAX_NAME_CHARACTERS = 1000
 # Paths in normal form already, which are nearly all, because PurePosixPath is slow.
@@ -189,7 +189,7 @@ def checked_split(field: Field) -> Split:
     value = present(field, _ONE_SPLIT)
     if not isinstance(value, str):
         raise wrong_type(field, _ONE_SPLIT)
-    split = _SPLIT_NAMES.get(value.strip().casefold())
+    split = SPLIT_NAMES.get(value.strip().casefold())
     if split is None:
         raise _wrong_value(field, "unknown_split", "names no split", _ONE_SPLIT)
     return split
@@ -198,7 +198,7 @@ def checked_split(field: Field) -> Split:
 def split_in_name(name: str) -> Split | None:
     """Return the split in the name of a file or a folder."""
     found = _SPLIT_IN_NAME.search(name.casefold())
-    return _SPLIT_NAMES[found.group(1)] if found else None
+    return SPLIT_NAMES[found.group(1)] if found else None
 
 
 def checked_path(field: Field) -> str:
@@ -523,19 +523,6 @@ def _no_json(path: Path, fault: JsonBreak) -> str:
 
 def _squashed(name: str) -> str:
     return "".join(filter(str.isalnum, name.casefold()))
-
-
-def digest_file(path: Path) -> str:
-    """Return the SHA-256 of a file as 64 hex digits, reading it in chunks.
-
-    Raises:
-        FormatError: it cannot be read.
-    """
-    try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError as fault:
-        raise FormatError(f"{path} cannot be read: {fault.strerror}") from fault
 
 
 def _keys(value: object) -> AbstractSet[str]:

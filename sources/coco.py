@@ -40,9 +40,10 @@ _SECTIONS = {
 }
 """The lists of each kind of file, with the fields that a first record may have."""
 
+_IDENTITY = "identity"
 _TABLES = """
     CREATE TABLE image (
-        place INTEGER PRIMARY KEY, id TEXT UNIQUE, path TEXT, licence TEXT, url TEXT);
+        place INTEGER PRIMARY KEY, id TEXT UNIQUE, path TEXT, licence TEXT, url TEXT, shown TEXT);
     CREATE TABLE annotation (
         place INTEGER PRIMARY KEY, image TEXT, value TEXT, area REAL, crowd INTEGER);
     CREATE TABLE category (id TEXT PRIMARY KEY, name TEXT);
@@ -54,8 +55,9 @@ _TABLES = """
 class CocoImporter(Importer):
     """Joins images and their annotations on disk, because lists are unordered and may be large.
 
-    Each image is its own identity. The file is one split: the one given by the options, else the
-    one in its name (`captions_val2017.json`), else test. It `lists` captions, or instances of
+    Each image is its own identity, unless it states one (`identity`), as our exports do. The file
+    is one split: the one given by the options, else the one in its name (`captions_val2017.json`),
+    else test. It `lists` captions, or instances of
     objects; an image without instances has no facts.
     """
 
@@ -112,6 +114,8 @@ class _Join:
             path = checked_path(_field(at, record, "file_name"))
             licence, url = _terms(record)
             values = {"place": place, "path": path, "licence": licence, "url": url}
+            if _IDENTITY in record:
+                values["shown"] = checked_identity(_field(at, record, _IDENTITY))
             self._insert("image", at, identity, values)
         else:
             name = checked_caption(_field(at, record, "name"), self._options)
@@ -170,22 +174,22 @@ class _Join:
         """Yield the images with their captions, in the file's order."""
         self._tables.execute("CREATE INDEX caption_of_image ON annotation (image, place)")
         captions = self._tables.cursor()
-        for place, identity, file_path in self._tables.execute(
-            "SELECT place, id, path FROM image ORDER BY place"
+        for place, number, file_path, shown in self._tables.execute(
+            "SELECT place, id, path, shown FROM image ORDER BY place"
         ):
             found = captions.execute(
-                "SELECT value FROM annotation WHERE image = ? ORDER BY place", (identity,)
+                "SELECT value FROM annotation WHERE image = ? ORDER BY place", (number,)
             )
             texts = {position: text for position, (text,) in enumerate(found) if text is not None}
             if not texts:
                 field = f"images[{place}]"
                 detail = f"{field} has no caption that can be used, wanted at least one annotation"
                 fault = FieldError(field, "no_usable_caption", detail)
-                yield bad_row(fault, self._file, place, {"id": identity, "file_name": file_path})
+                yield bad_row(fault, self._file, place, {"id": number, "file_name": file_path})
                 continue
             yield SourceRow(
                 index=place,
-                identity=identity,
+                identity=shown or number,
                 split=split,
                 file_path=file_path,
                 captions=tuple(texts.values()),

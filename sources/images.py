@@ -8,8 +8,9 @@ import unicodedata
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 from PIL import Image
 from PIL.BmpImagePlugin import BmpImageFile
@@ -25,6 +26,7 @@ from loupe.schemas.limited import LimitExceededError
 from loupe.schemas.records import Rejection
 from loupe.schemas.wording import storable
 from loupe.sources.bare_image import bare_image
+from loupe.sources.pieces import Piece
 from loupe.sources.records import BadRow, SourceRow
 
 T = TypeVar("T")
@@ -264,7 +266,7 @@ class ImageProblem(Record):
     def as_bad_row(self, row: SourceRow, file: str) -> BadRow:
         """Return the bad row that `row` of the annotation `file` becomes."""
         return BadRow(
-            file=file,
+            file=row.file or file,
             index=row.index,
             field="file_path",
             reason=self.reason,
@@ -273,8 +275,28 @@ class ImageProblem(Record):
         )
 
 
+class RemoteImages(Protocol):
+    """A folder of images on another machine."""
+
+    def read(self, file_path: str, max_bytes: int) -> bytes:
+        """Return the bytes of an image.
+
+        Raises:
+            ImageRefusedError: it is missing, too large or cannot be read.
+        """
+        ...
+
+    def holds(self, file_path: str) -> bool:
+        """Tell whether there is such a file."""
+        ...
+
+
+ImageRoot = Path | RemoteImages
+"""What the paths of images are relative to."""
+
+
 def inspect_image(
-    image_root: Path, file_path: str, limits: ImageLimits | None = None
+    image_root: ImageRoot, file_path: str, limits: ImageLimits | None = None
 ) -> InspectedImage | ImageProblem:
     """Return the image at `file_path` below `image_root`, or why it is unusable. Thread-safe.
 
@@ -282,8 +304,20 @@ def inspect_image(
     animations are not. The pixel cap is compared with the header, before anything is decoded.
     """
     limits = limits or ImageLimits()
+
+    def read() -> bytes:
+        if isinstance(image_root, Path):
+            return _read_inside(image_root, file_path, limits.max_bytes)
+        return image_root.read(_name_inside(file_path), limits.max_bytes)
+
+    return _inspect(file_path, read, limits)
+
+
+def _inspect(
+    file_path: str, read: Callable[[], bytes], limits: ImageLimits
+) -> InspectedImage | ImageProblem:
     try:
-        data = _read_inside(image_root, file_path, limits.max_bytes)
+        data = read()
         image = _inspected(file_path, data, limits.max_pixels)
         _refuse_shape(image, limits)
         return image  # noqa: TRY300 - the refusals of all steps are handled alike
@@ -293,9 +327,12 @@ def inspect_image(
 
 
 def inspect_any(
-    image_root: Path, row: SourceRow, limits: ImageLimits | None = None
+    image_root: ImageRoot, row: SourceRow, limits: ImageLimits | None = None
 ) -> InspectedImage | ImageProblem:
     """Return the image of a row, from the first of its paths with a file; see `inspect_image`."""
+    limits = limits or ImageLimits()
+    if row.held is not None:
+        return _inspect(row.file_path, partial(_read_held, row.held, limits), limits)
     for path in (row.file_path, *row.other_paths):
         inspected = inspect_image(image_root, path, limits)
         if isinstance(inspected, InspectedImage) or inspected.reason != "missing_image":
@@ -303,9 +340,16 @@ def inspect_any(
     return inspect_image(image_root, row.file_path, limits)
 
 
-def is_file_below(image_root: Path, file_path: str) -> bool:
+def _read_held(held: Piece, limits: ImageLimits) -> bytes:
+    _refuse_size(held.size, limits.max_bytes)
+    return held.read()
+
+
+def is_file_below(image_root: ImageRoot, file_path: str) -> bool:
     """Tell whether there is a file at `file_path` below `image_root`."""
     try:
+        if not isinstance(image_root, Path):
+            return image_root.holds(_name_inside(file_path))
         return _existing_inside(image_root, file_path).is_file()
     except (ImageRefusedError, OSError):
         return False
@@ -318,9 +362,7 @@ def _read_inside(image_root: Path, file_path: str, max_bytes: int) -> bytes:
             status = os.fstat(file.fileno())
             if not stat.S_ISREG(status.st_mode):
                 raise ImageRefusedError("not_a_file", "is a device or a pipe, wanted a file")
-            if status.st_size > max_bytes:
-                size = f"has {status.st_size:,} bytes, wanted at most {max_bytes:,}"
-                raise ImageRefusedError("too_many_bytes", size)
+            _refuse_size(status.st_size, max_bytes)
             return file.read(status.st_size)
     except (FileNotFoundError, NotADirectoryError):
         raise ImageRefusedError("missing_image", "does not exist below the image root") from None
@@ -328,6 +370,12 @@ def _read_inside(image_root: Path, file_path: str, max_bytes: int) -> bytes:
         raise ImageRefusedError("not_a_file", "is a directory, wanted a file") from None
     except OSError as fault:
         raise ImageRefusedError("unreadable_image", f"cannot be read: {fault.strerror}") from fault
+
+
+def _refuse_size(size: int, max_bytes: int) -> None:
+    if size > max_bytes:
+        what = f"has {size:,} bytes, wanted at most {max_bytes:,}"
+        raise ImageRefusedError("too_many_bytes", what)
 
 
 def _existing_inside(image_root: Path, file_path: str) -> Path:
@@ -350,12 +398,7 @@ def _without_waiting(path: str, flags: int) -> int:
 
 def _resolved_inside(image_root: Path, file_path: str) -> Path:
     """Return the file behind all symbolic links, which must lie below the image root."""
-    path = PurePosixPath(file_path.replace("\\", "/"))
-    outside = ImageRefusedError(
-        "path_outside_root", "leads out of the image root, wanted a path below it"
-    )
-    if path.is_absolute() or ".." in path.parts or _WINDOWS_DRIVE.match(file_path):
-        raise outside
+    path = PurePosixPath(_name_inside(file_path))
     try:
         os.fsencode(file_path).decode("utf-8")
         root = image_root.resolve()
@@ -365,8 +408,22 @@ def _resolved_inside(image_root: Path, file_path: str) -> Path:
     except (OSError, ValueError, RuntimeError) as fault:
         raise ImageRefusedError("unreadable_image", "is not a path that can be opened") from fault
     if not target.is_relative_to(root):
-        raise outside
+        raise _outside()
     return target
+
+
+def _name_inside(file_path: str) -> str:
+    """Return a path that does not lead out of its folder, with forward slashes."""
+    path = PurePosixPath(file_path.replace("\\", "/"))
+    if path.is_absolute() or ".." in path.parts or _WINDOWS_DRIVE.match(file_path):
+        raise _outside()
+    return str(path)
+
+
+def _outside() -> ImageRefusedError:
+    return ImageRefusedError(
+        "path_outside_root", "leads out of the image root, wanted a path below it"
+    )
 
 
 def _inspected(file_path: str, data: bytes, max_pixels: int) -> InspectedImage:

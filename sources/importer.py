@@ -3,7 +3,7 @@
 import re
 import sqlite3
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
@@ -29,9 +29,15 @@ from loupe.sources.captioned import CaptionedImporter, FineGrainedImporter
 from loupe.sources.ccd import CcdImporter
 from loupe.sources.coco import CocoImporter
 from loupe.sources.csv_table import CsvImporter
-from loupe.sources.images import is_file_below
+from loupe.sources.fiftyone import FiftyOneImporter
+from loupe.sources.hugging_face import HuggingFaceImporter
+from loupe.sources.image_folder import ImageFolderImporter
+from loupe.sources.images import ImageRoot, is_file_below
+from loupe.sources.label_studio import LabelStudioImporter
 from loupe.sources.licensed_images import LicensedImagesImporter
+from loupe.sources.parquet import ParquetImporter
 from loupe.sources.records import DEFAULT_OPTIONS, BadRow, ReadOptions, Row, SourceRow
+from loupe.sources.tar_shards import Img2DatasetImporter, TarImporter
 from loupe.sources.total_text import TotalTextImporter
 
 SEVERAL_IDENTITIES: Final = "image_of_several_identities"
@@ -40,7 +46,7 @@ SEVERAL_IDENTITIES: Final = "image_of_several_identities"
 _IMAGE_SUFFIXES: Final = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif")
 _LONGEST_PATH_BYTES: Final = 4096
 UNKNOWN_LICENCE: Final = "Unknown: the format names none"
-_OF_ANYTHING: Final = frozenset({"image-list", "csv"})
+_OF_ANYTHING: Final = frozenset({"image-list", "csv", "tsv", "folder", "hf", "img2dataset"})
 """Formats that are not named as what a file may be: most files can be read so."""
 
 
@@ -83,10 +89,17 @@ _READERS: Final[dict[str, type[Importer]]] = {
     "ccd": CcdImporter,
     "coco": CocoImporter,
     "csv": CsvImporter,
+    "fiftyone": FiftyOneImporter,
     "fine-grained": FineGrainedImporter,
+    "folder": ImageFolderImporter,
+    "hf": HuggingFaceImporter,
     "image-list": ImageListImporter,
+    "img2dataset": Img2DatasetImporter,
+    "label-studio": LabelStudioImporter,
     "licensed-images": LicensedImagesImporter,
+    "parquet": ParquetImporter,
     "total-text": TotalTextImporter,
+    "webdataset": TarImporter,
 }
 
 
@@ -168,33 +181,47 @@ def read_source(
     importer: Importer,
     path: Path,
     options: ReadOptions = DEFAULT_OPTIONS,
-    image_root: Path | None = None,
+    image_root: ImageRoot | None = None,
 ) -> Iterator[Row]:
     """Yield the rows of `path`; records that contradict each other become bad rows.
 
-    These are the records of identities in two splits, or written in two ways, and those of one
-    image file under several identities. Absolute paths below `image_root` become relative to it.
-    The first pass runs before this returns, so a file of another format, or one without a usable
-    record, is rejected here.
+    These are the records of identities in two splits, or written in two ways, those of one image
+    file under several identities, and a second image of one name in a file that holds images.
+    Absolute paths below `image_root` become relative to it. The first pass runs before this
+    returns, so a file of another format, or one without a usable record, is rejected here.
 
     Raises:
         FormatError: the file is not of the importer's format, or all of its records have the same
             defect.
     """
+    return surveyed(importer, path, options, image_root)()
 
-    def rows() -> Iterator[Row]:
-        found = importer.rows(path, options)
-        return found if image_root is None else map(partial(_relative, image_root), found)
+
+def surveyed(
+    importer: Importer,
+    path: Path,
+    options: ReadOptions = DEFAULT_OPTIONS,
+    image_root: ImageRoot | None = None,
+) -> Callable[[], Iterator[Row]]:
+    """Run the first pass over `path`; return what reads its rows, as often as it is called.
+
+    Raises:
+        FormatError: see `read_source`.
+    """
+
+    def rows(images: bool) -> Iterator[Row]:
+        found = importer.rows(path, options.model_copy(update={"images": images}))
+        return map(partial(_relative, image_root), found) if isinstance(image_root, Path) else found
 
     with _naming_likely_formats(path):
-        survey = Survey(path.name, rows())
+        survey = Survey(path.name, rows(images=False))
         if survey.lacks_splits and options.is_split_stated:
             importer = importer.for_one_split()
-            survey = Survey(path.name, rows())
+            survey = Survey(path.name, rows(images=False))
         if survey.defect:
             hint = importer.hint_on_splits if survey.lacks_splits else ""
             raise FormatError(f"{path}: {survey.defect}{hint}")
-    return map(survey.checked, rows())
+    return lambda: survey.checked_all(rows(images=True))
 
 
 def _relative(image_root: Path, row: Row) -> Row:
@@ -209,18 +236,17 @@ def _relative(image_root: Path, row: Row) -> Row:
     return row
 
 
-def misplaced_image(
-    importer: Importer, path: Path, image_root: Path, options: ReadOptions = DEFAULT_OPTIONS
-) -> str | None:
-    """Return an image that `path` names if none that it names exists below `image_root`.
+def misplaced_image(rows: Iterable[Row], image_root: ImageRoot) -> str | None:
+    """Return an image that rows name if none that they name exists below `image_root`.
 
     Raises:
         FormatError: see `read_source`.
     """
     first = None
-    for row in read_source(importer, path, options, image_root):
+    for row in rows:
         if isinstance(row, SourceRow):
-            if any(is_file_below(image_root, one) for one in (row.file_path, *row.other_paths)):
+            paths = (row.file_path, *row.other_paths)
+            if row.is_held or any(is_file_below(image_root, one) for one in paths):
                 return None
             first = first or row.file_path
     return first
@@ -241,11 +267,13 @@ def _likely_formats(path: Path) -> list[str]:
     """Return the formats that can parse the first record of a file; lists of paths excepted."""
     found = []
     for name, importer in IMPORTERS.items():
+        if name in _OF_ANYTHING:
+            continue
         try:
             first = next(importer.rows(path), None)
         except FormatError:
             continue
-        if isinstance(first, SourceRow) and name not in _OF_ANYTHING:
+        if isinstance(first, SourceRow):
             found.append(name)
     return found
 
@@ -253,6 +281,7 @@ def _likely_formats(path: Path) -> list[str]:
 _TABLES = """
     CREATE TABLE split (name TEXT, other TEXT, PRIMARY KEY (name, other)) WITHOUT ROWID;
     CREATE TABLE file (name TEXT, other TEXT, PRIMARY KEY (name, other)) WITHOUT ROWID;
+    CREATE TABLE held (name TEXT, other TEXT, PRIMARY KEY (name, other)) WITHOUT ROWID;
     CREATE TABLE number (name TEXT, other TEXT, PRIMARY KEY (name, other)) WITHOUT ROWID;
 """
 _PLACE = re.compile(r"\[\d+\]")
@@ -268,6 +297,7 @@ class Survey:
     Attributes:
         torn: the identities in more than one split, with these: a test set must have unseen ones.
         shared: the image files under more than one identity, with these.
+        repeated: the names of images that a file holds more than once.
         spelled: the numbers that identities state in several ways (12 and 0012), with these.
         defect: a sentence on the defect that all records have, if they all have the same one.
         lacks_splits: whether this is that they have no split.
@@ -278,6 +308,7 @@ class Survey:
         self._defects: Counter[tuple[str, str]] = Counter()
         self._first: BadRow | None = None
         self._usable = 0
+        self.repeated: set[str] = set()
         with closing(scratch_database(_TABLES)) as seen:
             for row in rows:
                 if isinstance(row, BadRow):
@@ -288,7 +319,11 @@ class Survey:
                 seen.execute(add.format("split"), (row.identity, row.split))
                 if number := _NUMBER.fullmatch(row.identity):
                     seen.execute(add.format("number"), (number["value"], row.identity))
-                if not row.is_grouped:
+                if row.is_held:
+                    added = seen.execute(add.format("held"), (row.file_path, ""))
+                    if added.rowcount == 0:
+                        self.repeated.add(row.file_path)
+                elif not row.is_grouped:
                     seen.execute(add.format("file"), (row.file_path, row.identity))
             self.torn = _with_several(seen, "split")
             self.shared = _with_several(seen, "file")
@@ -308,6 +343,21 @@ class Survey:
             self._defects[row.field, row.reason] += 1
         elif row.scope == "record":
             self._defects[_PLACE.sub("", row.field), row.reason] += 1
+
+    def checked_all(self, rows: Iterable[Row]) -> Iterator[Row]:
+        """Yield the rows, a bad row for each that contradicts another one."""
+        read: set[str] = set()
+        for row in rows:
+            if isinstance(row, SourceRow) and row.is_held and row.file_path in self.repeated:
+                if row.file_path in read:
+                    detail = (
+                        f"image {row.file_path!r} has the name of one before it, wanted its own; "
+                        f"the first is read"
+                    )
+                    yield self._contradicting(row, "file_path", "duplicate_image", detail)
+                    continue
+                read.add(row.file_path)
+            yield self.checked(row)
 
     def checked(self, row: Row) -> Row:
         """Return the row, or a bad row if it contradicts another one."""
@@ -342,12 +392,13 @@ class Survey:
 
     def _contradicting(self, row: SourceRow, field: str, reason: str, detail: str) -> BadRow:
         return BadRow(
-            file=self._file,
+            file=row.file or self._file,
             index=row.index,
             field=field,
             reason=reason,
             detail=detail,
             raw=row.model_dump_json(),
+            held=row.held,
         )
 
 

@@ -3,14 +3,17 @@
 import json
 from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, SkipValidation
 
 from loupe.schemas.base import IF_ANY, IF_KNOWN, Record, Split
-from loupe.schemas.build import TableColumns
+from loupe.schemas.columns import TableColumns
 from loupe.schemas.records import Attribution, Rejection
 from loupe.schemas.taxonomy import DifferenceType
 from loupe.schemas.wording import storable
 
+HeldImage = SkipValidation[Any]
+"""The `Piece` of a file that holds images; never stored."""
+_HELD: Any = Field(default=None, exclude=True, repr=False)
 _RAW_CHARACTERS = 2000
 _SHOWN_CHARACTERS = 80
 
@@ -28,12 +31,14 @@ class SourceContrast(Record):
 class SourceRow(Record):
     """One image with its captions, independent of its format.
 
-    `index` counts the file's records from 0 (in line formats: non-blank lines). `captions` are the
+    `index` counts the records of a file from 0 (in line formats: non-blank lines), `file` is one of
+    several files of a source. `captions` are the
     usable ones, and `positions[i]` is the position of `captions[i]` in the record, so that a
     quarantined caption leaves a gap and does not shift the others. Formats without captions have
     none. `file_path` has forward slashes; it is checked to be inside the image root when the image
     is opened. `other_paths` are tried if there is no such file. `facts` and `categories` are those
-    of `loupe.schemas.records.ImageFacts`.
+    of `loupe.schemas.records.ImageFacts`. If the file holds its images, `is_held`: the bytes are in
+    `held`, and `file_path` is a place in that file (`train-0.parquet/17`).
 
     Contrastive benchmarks have more fields: `coarse_captions`, translations by language (each at
     the position of its caption, None if there is none), and the difference from an anchor;
@@ -41,6 +46,7 @@ class SourceRow(Record):
     """
 
     index: int = Field(ge=0)
+    file: str | None = IF_KNOWN
     identity: str
     split: Split
     file_path: str
@@ -54,6 +60,8 @@ class SourceRow(Record):
     translations: tuple[tuple[str, tuple[str | None, ...]], ...] = IF_ANY
     contrast: SourceContrast | None = IF_KNOWN
     is_grouped: bool = Field(default=False, exclude_if=lambda grouped: not grouped)
+    is_held: bool = Field(default=False, exclude_if=lambda held: not held)
+    held: HeldImage = _HELD
 
 
 Scope = Literal["caption", "fact", "record", "file"]
@@ -76,6 +84,7 @@ class BadRow(Record):
     detail: str
     raw: str
     scope: Scope = "record"
+    held: HeldImage = _HELD
 
     def as_rejection(self) -> Rejection:
         """Return the rejection that goes to quarantine."""
@@ -95,7 +104,7 @@ class ReadOptions(Record):
     (`is_split_stated`), it is also that of a file of those in which no record has one. A caption of
     more words or characters than the limits is quarantined, and so is everything after a record of
     more than `max_record_characters`: a file with an endless record must not fill the memory.
-    `columns` are those of a table.
+    `columns` are those that hold what. Without `images`, images inside the file are not read.
     """
 
     split: Split | None = None
@@ -104,6 +113,7 @@ class ReadOptions(Record):
     max_caption_characters: int = Field(default=20_000, gt=0)
     max_record_characters: int = Field(default=16 * 1024 * 1024, gt=0)
     columns: TableColumns | None = IF_KNOWN
+    images: bool = Field(default=True, exclude=True)
 
     @property
     def split_or_test(self) -> Split:

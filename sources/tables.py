@@ -4,7 +4,7 @@ import csv
 import io
 from collections.abc import Callable, Iterator
 from collections.abc import Set as AbstractSet
-from typing import BinaryIO, Final
+from typing import Any, Final
 
 from loupe.schemas.json_stream import Element
 
@@ -13,6 +13,7 @@ IsOurs = Callable[[AbstractSet[str]], bool]
 _DELIMITERS: Final = ",;\t|"
 _STATED: Final = "sep="
 """Begins a first line in which Excel states the delimiter."""
+_SAMPLED_BYTES: Final = 64 * 1024
 
 
 class TableBreak(Exception):  # noqa: N818 - a place in a file, turned into a record by its reader
@@ -29,7 +30,8 @@ class TableBreak(Exception):  # noqa: N818 - a place in a file, turned into a re
 class Table:
     """A table with names of columns in its first line (lower case), and texts below."""
 
-    def __init__(self, file: BinaryIO, delimiter: str | None = None) -> None:
+    def __init__(self, file: io.BufferedReader, delimiter: str | None = None) -> None:
+        self._quotes = _quotes_of(file)
         self._text = io.TextIOWrapper(file, "utf-8", "surrogateescape", newline="")
         self.first = self._text.readline()
         self._delimiters = delimiter or _DELIMITERS
@@ -48,22 +50,22 @@ class Table:
         """
 
         def score(delimiter: str) -> tuple[int, int]:
-            cells = _cells(self.first, delimiter)
+            cells = self._cells(delimiter)
             return len(wanted & frozenset(cells)), len(cells)
 
         self._delimiters = max(self._delimiters, key=score)
-        return _cells(self.first, self._delimiters)
+        return self._cells(self._delimiters)
 
     def rows(self, is_ours: IsOurs) -> Iterator[Element | TableBreak] | None:
         """Return the rows as texts by column, or None if the first line has other columns."""
         for delimiter in self._delimiters:
-            header = _cells(self.first, delimiter)
+            header = self._cells(delimiter)
             if is_ours(frozenset(header)):
                 return self._rows(header, delimiter)
         return None
 
     def _rows(self, header: list[str], delimiter: str) -> Iterator[Element | TableBreak]:
-        reader = csv.reader(self._text, delimiter=delimiter, strict=True)
+        reader = csv.reader(self._text, delimiter=delimiter, strict=True, **self._quotes)
         index, before = 0, 2 if self._delimiters != _DELIMITERS else 1
         try:
             for cells in reader:
@@ -80,13 +82,38 @@ class Table:
         except csv.Error as fault:
             yield TableBreak(str(fault), before + reader.line_num, index, ends=True)
 
+    def _cells(self, delimiter: str) -> list[str]:
+        """Return the names of columns in the first line; none if it is no header."""
+        try:
+            line = csv.reader([self.first], delimiter=delimiter, strict=True, **self._quotes)
+            cells = next(line, [])
+        except csv.Error:
+            return []
+        names = [cell.strip().casefold() for cell in cells]
+        named = [name for name in names if name]
+        return names if len(set(named)) == len(named) else []
 
-def _cells(line: str, delimiter: str) -> list[str]:
-    """Return the names of columns in a line; none if it is not one of a table, or repeats one."""
+
+def _quotes_of(file: io.BufferedReader) -> dict[str, Any]:
+    """Return how cells are quoted, as `csv.reader` takes it.
+
+    Quotes are double, and doubled inside a cell, unless the beginning shows single quotes, or
+    backslashes before quotes, as some databases write them.
+    """
+    sample = file.peek(_SAMPLED_BYTES)[:_SAMPLED_BYTES].decode("utf-8", "replace")
+    if '\\"' in sample and '""' not in sample:
+        return {"escapechar": "\\", "doublequote": False}
+    if '"' in sample:
+        return {}
     try:
-        cells = next(csv.reader([line], delimiter=delimiter, strict=True), [])
+        found = csv.Sniffer().sniff(sample, _DELIMITERS)
     except csv.Error:
-        return []
-    names = [cell.strip().casefold() for cell in cells]
-    named = [name for name in names if name]
-    return names if len(set(named)) == len(named) else []
+        return {}
+    return {"quotechar": "'"} if _quotes_cells(sample, found) else {}
+
+
+def _quotes_cells(sample: str, dialect: type[csv.Dialect]) -> bool:
+    """Tell whether single quotes surround cells; apostrophes of a language do not."""
+    opened = sample.count(f"{dialect.delimiter}'")
+    closed = sum(sample.count(f"'{end}") for end in (dialect.delimiter, "\n", "\r"))
+    return dialect.quotechar == "'" and opened > 1 and closed > 1

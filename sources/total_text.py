@@ -18,9 +18,9 @@ from loupe.sources.annotations import (
     bad_row,
     checked_caption,
     checked_path,
-    digest_file,
     split_in_name,
 )
+from loupe.sources.files import digest_file
 from loupe.sources.records import DEFAULT_OPTIONS, ReadOptions, Row, SourceRow, shown
 
 # The words of one ground-truth file of Total-Text: numpy's arrays as Python prints them.

@@ -178,7 +178,7 @@ def export(
     Args:
         name: Release: its folder, DATASET (newest version), DATASET@VERSION, or the first digits of
             its id.
-        format_name: Format: webdataset, hf, coco, parquet or published.
+        format_name: Format: webdataset, hf, coco, parquet, csv, fiftyone or published.
         target: The folder to write; must not exist.
         shard_megabytes: webdataset only: megabytes per shard. Default: 500.
     """

@@ -1,7 +1,8 @@
 """Import sources: validate every record, open every image, record every rejection."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from loupe.db.entities import LIVE, NewEntity, WorkResult, find, new_entity
@@ -15,7 +16,6 @@ from loupe.flows.engine.report import StageReport
 from loupe.flows.engine.runner import Stage, get_or_create_entity, run_stream
 from loupe.models.profiles.settings import Settings
 from loupe.schemas.build import (
-    LICENSED_IMAGES,
     RENDERED_IMAGES,
     SourceSpec,
     VideoSourceSpec,
@@ -37,15 +37,18 @@ from loupe.schemas.records import (
     SourceTerms,
     TermsCorrection,
 )
-from loupe.sources.annotations import Importer, digest_file
+from loupe.sources.annotations import Importer
+from loupe.sources.files import digest_file
 from loupe.sources.images import ImageLimits, ImageProblem, InspectedImage, inspect_any
 from loupe.sources.importer import (
     SEVERAL_IDENTITIES,
+    UNKNOWN_LICENCE,
     importer_for,
     misplaced_image,
-    read_source,
+    surveyed,
 )
 from loupe.sources.records import BadRow, ReadOptions, Row, SourceRow
+from loupe.sources.remote import Located, hub_address, located, quiet
 from loupe.sources.rendered import TRUTHS_FILE
 
 # Withdrawn items are not imported again, from any source
@@ -93,8 +96,9 @@ def register_source(
     entity = get_or_create_entity(context, source, source.name)
     correct_terms(context, spec)
     terms, _ = _present_terms(context.store, entity.id, source)
+    own = not isinstance(spec, VideoSourceSpec) and spec.has_own_licences
     refusal = refusal_of_terms(
-        context.settings, source.name, source.format, terms.licence, spec.permitted_by
+        context.settings, source.name, terms.licence, spec.permitted_by, own_licences=own
     )
     if refusal is not None:
         context.progress.say(f"warning: {refusal}")
@@ -193,14 +197,19 @@ def _imported_before(store: Store, described: Source) -> Source | None:
 
 
 def refusal_of_terms(
-    settings: Settings, name: str, format_name: str, licence: str, permitted_by: str | None
+    settings: Settings,
+    name: str,
+    licence: str,
+    permitted_by: str | None,
+    *,
+    own_licences: bool = False,
 ) -> str | None:
     """Return why nothing of a source can be released in its current state, or None if it can.
 
     Raises:
         ConfigurationError: `releases.toml` cannot be read.
     """
-    if format_name == LICENSED_IMAGES or permits_release(licence):
+    if own_licences or permits_release(licence):
         return None
     stated = release_facts(settings.releases_file, name).permitted_terms
     is_known = licence_of(licence) is not None
@@ -222,6 +231,10 @@ def refusal_of_terms(
 
 VERSION = "1"
 STAGE = "import_source"
+OWN_LICENCES = "Each image under its own licence"
+_COPIES = "sources"
+_OF_HUB = "hf"
+_REMOTE_WORKERS = 16  # each waits for another machine
 
 
 def import_source(context: RunContext, spec: SourceSpec) -> tuple[NewEntity, StageReport]:
@@ -236,7 +249,7 @@ def import_source(context: RunContext, spec: SourceSpec) -> tuple[NewEntity, Sta
         version=VERSION,
         dataset=spec.name,
         configuration=source.configuration,
-        workers=usual_workers(),  # each waits for a decoding process
+        workers=source.workers,
         label=f"import {spec.name}",
     )
 
@@ -256,13 +269,14 @@ def open_source(context: RunContext, spec: SourceSpec) -> "OpenSource":
         ConfigurationError: the name belongs to a dataset that was built.
     """
     importer = importer_for(spec.format)
-    if not spec.images.is_dir():
-        raise FormatError(f"source {spec.name}: the image folder {spec.images} is not there")
+    place = locate(spec, context.settings.home, context.progress.say)
+    if isinstance(place.images, Path) and not place.images.is_dir():
+        raise FormatError(f"source {spec.name}: the image folder {place.images} is not there")
     if next(find(context.store, spec.name, Sample.kind), None) is not None:
         raise ConfigurationError(
             f"dataset {spec.name!r} was built from other sources; import under another name"
         )
-    described = describe_source(spec)
+    described = describe_source(spec, place.annotations)
     if not spec.citation and not importer.is_collection(spec.name, spec.licence):
         context.progress.say(
             f"source {spec.name}: the authors of {importer.format} are not cited, because its name "
@@ -271,10 +285,29 @@ def open_source(context: RunContext, spec: SourceSpec) -> "OpenSource":
     entity, source = register_source(context, described, spec)
     tombstones = Tombstones(context.store)
     limits = ImageLimits(least_side_px=spec.least_side_px, greatest_aspect=spec.greatest_aspect)
-    return OpenSource(context, spec, importer, source, entity, tombstones, limits)
+    return OpenSource(context, spec, place, importer, source, entity, tombstones, limits)
 
 
-def describe_source(spec: SourceSpec) -> Source:
+def locate(spec: SourceSpec, home: Path, say: Callable[[str], None] = quiet) -> Located:
+    """Return where the annotations and images of a source are; remote annotations are copied.
+
+    Raises:
+        FormatError: remote annotations cannot be read.
+        MissingExtraError: what their scheme needs is not installed.
+    """
+    try:
+        return located(address_of(spec), spec.images, home / _COPIES, say)
+    except FormatError as error:
+        raise FormatError(f"source {spec.name}: {error}") from error
+
+
+def address_of(spec: SourceSpec) -> Path | str:
+    """Return where the annotations of a source are: a path, or an address if they are remote."""
+    is_of_hub = format_name(spec.format) == _OF_HUB
+    return hub_address(spec.annotations) if is_of_hub else spec.annotations
+
+
+def describe_source(spec: SourceSpec, annotations: Path) -> Source:
     """Return the source of `spec`, with the terms of its format where the build states none.
 
     Raises:
@@ -285,15 +318,15 @@ def describe_source(spec: SourceSpec) -> Source:
             name=spec.name,
             format=RENDERED_IMAGES,
             annotation_file=TRUTHS_FILE,
-            annotation_sha256=digest_file(spec.images / TRUTHS_FILE),
-            licence=spec.licence or "Unknown: the format names none",
+            annotation_sha256=digest_file(annotations),
+            licence=spec.licence or UNKNOWN_LICENCE,
             citation=spec.citation or "",
             homepage=spec.homepage,
         )
     described = importer_for(spec.format).describe(
-        spec.annotations,
+        annotations,
         name=spec.name,
-        licence=spec.licence,
+        licence=spec.licence or (OWN_LICENCES if spec.licence_column else None),
         citation=spec.citation,
         homepage=spec.homepage,
         granularity=spec.granularity,
@@ -314,11 +347,17 @@ class OpenSource:
 
     context: RunContext
     spec: SourceSpec
+    place: Located
     importer: Importer
     source: Source
     entity: NewEntity
     tombstones: Tombstones
     limits: ImageLimits
+
+    @property
+    def workers(self) -> int:
+        """The threads of an import: each waits for a decoding process, or for another machine."""
+        return usual_workers() if isinstance(self.place.images, Path) else _REMOTE_WORKERS
 
     @property
     def configuration(self) -> dict[str, Any]:
@@ -336,14 +375,14 @@ class OpenSource:
             FormatError: on the first step, if the file is not in its format, all of its records
                 have the same defect, or none of its images exists.
         """
-        spec, options = self.spec, read_options(self.spec)
-        rows = read_source(self.importer, spec.annotations, options, spec.images)
-        if missing := misplaced_image(self.importer, spec.annotations, spec.images, options):
+        annotations, images = self.place
+        rows = surveyed(self.importer, annotations, read_options(self.spec), images)
+        if missing := misplaced_image(rows(), images):
             raise FormatError(
-                f"source {spec.name}: none of its images is in {spec.images}, such as {missing}; "
+                f"source {self.spec.name}: none of its images is in {images}, such as {missing}; "
                 f"image paths are relative to that folder (images of the source, or --images)"
             )
-        yield from rows
+        yield from rows()
 
     def result(self, number: int, row: Row) -> WorkResult:
         """Return the result of the row with that number."""
@@ -351,7 +390,7 @@ class OpenSource:
             return WorkResult(number, rejection=self._rejection(row))
         made: list[NewEntity] = []
         for one in (row.contrast.anchor, row) if row.contrast else (row,):
-            inspected = inspect_any(self.spec.images, one, self.limits)
+            inspected = inspect_any(self.place.images, one, self.limits)
             if isinstance(inspected, ImageProblem):
                 bad_row = inspected.as_bad_row(row, self.source.annotation_file)
                 return WorkResult(number, rejection=bad_row.as_rejection())
@@ -383,8 +422,9 @@ class OpenSource:
         rejection = row.as_rejection()
         if row.reason != SEVERAL_IDENTITIES:
             return rejection
-        image = SourceRow.model_validate_json(row.raw)
-        inspected = inspect_any(self.spec.images, image, self.limits)
+        stored = SourceRow.model_validate_json(row.raw)
+        image = stored.model_copy(update={"held": row.held})
+        inspected = inspect_any(self.place.images, image, self.limits)
         if isinstance(inspected, ImageProblem):
             return rejection
         shared = {"source": self.entity.id, "identity": image.identity, "sha256": inspected.sha256}

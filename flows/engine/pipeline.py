@@ -35,9 +35,11 @@ from loupe.db.store import Store, is_there
 from loupe.flows.engine.context import BuildReport, BuildT, PipelineStep, RunContext, RunT
 from loupe.flows.engine.desks import desks_in_use, images_url
 from loupe.flows.engine.importing import (
+    address_of,
     correct_terms,
     describe_source,
     imported_licence,
+    locate,
     read_options,
     refusal_of_terms,
 )
@@ -55,7 +57,13 @@ from loupe.schemas.build import (
     VideoSourceSpec,
     format_name,
 )
-from loupe.schemas.errors import ConfigurationError, FormatError, LoupeError, UsageError
+from loupe.schemas.errors import (
+    ConfigurationError,
+    FormatError,
+    LoupeError,
+    MissingExtraError,
+    UsageError,
+)
 from loupe.schemas.plugins import load_plugin, plugins
 from loupe.schemas.profile import OpenAIChat, Profile
 from loupe.schemas.taxonomy import Tier
@@ -64,7 +72,8 @@ from loupe.schemas.validation import validated
 from loupe.services.diagnosis import Finding, ModelSpec, Verdict, check_specs, lacking
 from loupe.services.label_studio import has_label_studio
 from loupe.sources.annotations import Importer
-from loupe.sources.importer import importer_for, misplaced_image
+from loupe.sources.files import is_pattern
+from loupe.sources.importer import importer_for, misplaced_image, surveyed
 
 _KEYS = "docs/build-files.md"
 _SHIPPED = Path(__file__).parents[1] / "builds"
@@ -152,13 +161,13 @@ def _check_source(
 ) -> Iterator[Finding]:
     """Check whether the files of a source exist and its terms permit a release."""
     subject, licence = f"source {source.name}", source.licence
+    has_own = False
     if isinstance(source, VideoSourceSpec):
-        name = "videos"
         yield from _check_videos(subject, source)
     else:
-        name = format_name(source.format)
+        has_own = source.has_own_licences
         licence = licence or _stored_licence(settings, source)
-        if may_be_rendered and name == RENDERED_IMAGES:
+        if may_be_rendered and format_name(source.format) == RENDERED_IMAGES:
             importer = None
         else:
             try:
@@ -167,37 +176,51 @@ def _check_source(
                 yield lacking(subject, str(error), "see docs/build-files.md#formats")
                 return
             licence = licence or importer.licence
-        wrong = list(_check_files(subject, source, importer))
+        wrong = list(_check_files(subject, source, importer, settings.home))
         if wrong:
             yield from wrong
             return
-    if refusal := refusal_of_terms(settings, source.name, name, licence or "", source.permitted_by):
+    refusal = refusal_of_terms(
+        settings, source.name, licence or "", source.permitted_by, own_licences=has_own
+    )
+    if refusal:
         yield lacking(subject, refusal, "set licence or permitted_by of the source")
     else:
-        yield Finding(subject=subject, verdict=Verdict.OK, detail=f"terms: {licence}")
+        terms = "each image has its own" if has_own else licence
+        yield Finding(subject=subject, verdict=Verdict.OK, detail=f"terms: {terms}")
 
 
-def _check_files(subject: str, source: SourceSpec, importer: Importer | None) -> Iterator[Finding]:
+def _check_files(
+    subject: str, source: SourceSpec, importer: Importer | None, home: Path
+) -> Iterator[Finding]:
     """Check whether the files of a source exist and, with an importer, whether they can be read."""
-    named = {"annotations": source.annotations, "images": source.images}
-    missing = next((key for key, path in named.items() if not path.exists()), None)
+    remedy = "correct the source where it is stated"
+    named = {"annotations": address_of(source), "images": source.images}
+    local = {key: path for key, path in named.items() if isinstance(path, Path)}
+    missing = next(
+        (key for key, path in local.items() if not (path.exists() or is_pattern(path))), None
+    )
     if missing:
         remedy = f"correct {missing} of the source; paths are relative to the file that states it"
         yield lacking(subject, f"there is no {named[missing]}", remedy)
-    elif not source.images.is_dir():
-        remedy = "give the folder that image paths are relative to"
-        yield lacking(subject, f"{source.images} is no folder of images", remedy)
-    elif importer is not None:
-        try:
-            options = read_options(source)
-            misplaced = misplaced_image(importer, source.annotations, source.images, options)
-        except FormatError as error:
-            yield lacking(subject, str(error), "correct the source where it is stated")
+        return
+    try:
+        annotations, images = locate(source, home)
+        if isinstance(images, Path) and not images.is_dir():
+            remedy = "give the folder that image paths are relative to"
+            yield lacking(subject, f"{images} is no folder of images", remedy)
             return
-        if misplaced:
-            detail = f"none of its images is in {source.images}, such as {misplaced}"
-            remedy = "correct images of the source: image paths are relative to it"
-            yield lacking(subject, detail, remedy)
+        if importer is None:
+            return
+        rows = surveyed(importer, annotations, read_options(source), images)
+        misplaced = misplaced_image(rows(), images)
+    except (FormatError, MissingExtraError) as error:
+        yield lacking(subject, str(error), remedy)
+        return
+    if misplaced:
+        detail = f"none of its images is in {images}, such as {misplaced}"
+        remedy = "correct images of the source: image paths are relative to it"
+        yield lacking(subject, detail, remedy)
 
 
 def _stored_licence(settings: Settings, spec: SourceSpec) -> str | None:
@@ -205,7 +228,7 @@ def _stored_licence(settings: Settings, spec: SourceSpec) -> str | None:
     if not is_there(settings.database_url):
         return None
     try:
-        described = describe_source(spec)
+        described = describe_source(spec, locate(spec, settings.home).annotations)
     except LoupeError:
         return None  # the checks of its format and files say why
     with closing(Store.open(settings.database_url)) as store:

@@ -3,10 +3,13 @@
 import math
 from collections.abc import Iterator
 from itertools import islice
+from pathlib import Path
 
 import numpy as np
 
 from loupe.db.entities import LIVE
+from loupe.flows.engine.importing import read_options
+from loupe.flows.recos.rendered_images import rendered_folder
 from loupe.flows.recos.run import RecosRun
 from loupe.flows.recos.sign_pairs import require_writer
 from loupe.release.card.model_use import is_drawn
@@ -18,7 +21,7 @@ from loupe.schemas.profile import BuiltinCaptioner, CaptioningSettings, Profile
 from loupe.schemas.recos import DiscriminabilitySettings
 from loupe.services.diagnosis import Finding, lacking
 from loupe.sources.importer import importer_for, read_source
-from loupe.sources.records import ReadOptions, SourceRow
+from loupe.sources.records import SourceRow
 from loupe.sources.rendered import CollectionEntry, read_rendered_collection
 
 _WITH_FACTS = ("coco-instances", "total-text", "licensed-images", RENDERED_IMAGES)
@@ -69,15 +72,19 @@ def _check_count(build: RecosBuild, used: list[SourceSpec], k: int) -> Iterator[
 
 
 def _count_images(source: SourceSpec, most: int) -> int:
-    """Count the images that a source names, up to `most`; a file that cannot be read has `most`."""
+    """Count the images that a source names, up to `most`.
+
+    A file that cannot be read, or is on another machine, counts as `most`.
+    """
+    annotations = source.annotations
+    if not isinstance(annotations, Path):
+        return most
     if format_name(source.format) == RENDERED_IMAGES:
-        rows = read_rendered_collection(source.images)
+        rows = read_rendered_collection(rendered_folder(source))
         return sum(isinstance(one, CollectionEntry) for one in islice(rows, most))
     names: set[str] = set()
     try:
-        for row in read_source(
-            importer_for(source.format), source.annotations, ReadOptions(split=source.split)
-        ):
+        for row in read_source(importer_for(source.format), annotations, read_options(source)):
             if isinstance(row, SourceRow):
                 names.add(row.file_path)
             if len(names) >= most:

@@ -76,6 +76,11 @@ def drawn_source(
     )
 
 
+def rendered_folder(spec: SourceSpec) -> Path:
+    """Return the folder of a collection with truths."""
+    return Path(spec.images or Path(spec.annotations).parent)
+
+
 def leave_out(context: RunContext, dataset: str, task: TaskSpec, refusal: Rejection) -> StageReport:
     """Quarantine a task that cannot be drawn; the other tasks of `dataset` go on."""
     stage = Stage(
@@ -103,7 +108,9 @@ def import_rendered(
     Raises:
         FormatError: there is no readable `truths.jsonl`.
     """
-    entity, source = register_source(context, describe_source(spec), spec)
+    folder = rendered_folder(spec)
+    described = describe_source(spec, folder / TRUTHS_FILE)
+    entity, source = register_source(context, described, spec)
     stage = Stage(
         name=STAGE,
         version=VERSION,
@@ -123,8 +130,8 @@ def import_rendered(
     def result(number: int, item: CollectionEntry | Rejection) -> WorkResult:
         if isinstance(item, Rejection):
             return WorkResult(number, rejection=item)
-        file_path = item.path.relative_to(spec.images).as_posix()
-        inspected = inspect_image(spec.images, file_path)
+        file_path = item.path.relative_to(folder).as_posix()
+        inspected = inspect_image(folder, file_path)
         if isinstance(inspected, ImageProblem):  # it could be decoded a moment ago
             return WorkResult(number, rejection=inspected.as_rejection(STAGE))
         digests = (inspected.sha256, inspected.source_sha256)
@@ -156,7 +163,7 @@ def import_rendered(
         tombstones.look()
         return [result(number, item) for number, item in items]
 
-    items = enumerate(read_rendered_collection(spec.images))
+    items = enumerate(read_rendered_collection(folder))
     return entity, run_stream(context, stage, items, work)
 
 

@@ -4,7 +4,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
-from loupe.release.export.formats import (
+from loupe.release.export.content import (
     EXPORT,
     ExportFormat,
     ExportRecord,

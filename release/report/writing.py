@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from loupe.release.diff import Withdrawn, compare_releases
-from loupe.release.export.formats import ExportedRow, ReleaseSource
+from loupe.release.export.content import ExportedRow, ReleaseSource
 from loupe.release.format.files import Progress, Workspace, refuse_within, workspace_for
 from loupe.release.format.manifest import read_manifest, require_release
 from loupe.release.format.rows import CAPTION_COLUMNS, COARSE_COLUMNS, text_entity_ids

@@ -2,6 +2,7 @@
 
 import io
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -32,7 +33,7 @@ def people(world: DemonstrationWorld) -> Iterator[tuple[Person, Image.Image]]:
     for source in world.sources:
         for identity in truth[source.name]:
             for image in identity.images:
-                with Image.open(source.images / image.file_path) as picture:
+                with Image.open(Path(source.images) / image.file_path) as picture:
                     yield identity.person, picture.convert("RGB").crop(image.figure)
 
 

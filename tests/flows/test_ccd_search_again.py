@@ -1,6 +1,7 @@
 """Results of image searches: none is a local file or another anchor, none is lost or left over."""
 
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -54,7 +55,7 @@ def test_an_anchor_is_not_used_as_a_contrastive_image_of_another_anchor(
 ) -> None:
     known, (first, second) = web.service.results_of, shown_families
     path = f"/{second.first.file_name}"
-    data = (web.build.sources[0].images / second.first.file_name).read_bytes()
+    data = (Path(web.build.sources[0].images) / second.first.file_name).read_bytes()
     web.host.replies[path] = answer(data)
     wanted = first.variants[0].captions[0]
 

@@ -438,7 +438,7 @@ def assert_lineage_of_edits(
             "rewrite_description"
         }
         (source,) = (entity.record(Source) for entity in by_kind[Source.kind])
-        assert source.annotation_sha256 == sha256_of(files[source.name].read_bytes())
+        assert source.annotation_sha256 == sha256_of(Path(files[source.name]).read_bytes())
         assert {image.record(Image).source for image in by_kind[Image.kind]} == {source.name}
         assert {caption.record(Caption).source for caption in by_kind[Caption.kind]} == {
             source.name

@@ -149,7 +149,7 @@ def quarantined_files(run: RunContext, dataset: str, reason: str) -> list[str]:
 def test_an_image_of_several_identities_is_drawn_for_none(
     home_run: RunContext, spec: SourceSpec
 ) -> None:
-    records = json.loads(spec.annotations.read_text())
+    records = json.loads(Path(spec.annotations).read_text())
     first, other = records[0], records[-1]
     assert first["id"] != other["id"]
     shutil.copy(spec.images / first["file_path"], spec.images / other["file_path"])
@@ -164,11 +164,11 @@ def test_an_image_of_several_identities_is_drawn_for_none(
 def test_a_copy_of_a_file_under_two_identities_is_not_that_of_a_third(
     home_run: RunContext, spec: SourceSpec
 ) -> None:
-    records = json.loads(spec.annotations.read_text())
+    records = json.loads(Path(spec.annotations).read_text())
     names = sorted({one["id"] for one in records})
     first, second, third = (next(one for one in records if one["id"] == name) for name in names[:3])
     second["file_path"] = first["file_path"]
-    spec.annotations.write_text(json.dumps(records))
+    Path(spec.annotations).write_text(json.dumps(records))
     shutil.copy(spec.images / first["file_path"], spec.images / third["file_path"])
     source, _ = import_source(home_run, spec)
     draw(home_run, spec, source, identities=9)

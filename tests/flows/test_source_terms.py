@@ -22,7 +22,7 @@ def test_terms_are_refused_unless_known_to_permit_a_release_or_stated_to(tmp_pat
     settings = load_settings(home=tmp_path, releases_file=stated)
 
     def refusal(licence: str, permitted_by: str | None = None) -> str:
-        return refusal_of_terms(settings, "people", "json-lines", licence, permitted_by) or ""
+        return refusal_of_terms(settings, "people", licence, permitted_by) or ""
 
     for licence in ("CC-BY-4.0", "CC0", "MIT OR CC-BY-ND-4.0"):
         assert refusal(licence) == ""

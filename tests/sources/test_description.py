@@ -6,7 +6,7 @@ import pytest
 
 from loupe.schemas.errors import FormatError
 from loupe.schemas.records import Granularity, Source
-from loupe.sources.annotations import digest_file
+from loupe.sources.files import digest_file
 from loupe.sources.importer import importer_for
 
 

@@ -27,7 +27,7 @@ def test_the_three_sources_have_the_published_fields_and_existing_images(
     world: DemonstrationWorld,
 ) -> None:
     for source in world.sources:
-        rows = json.loads(source.annotations.read_text())
+        rows = json.loads(Path(source.annotations).read_text())
         assert {row["split"] for row in rows} >= {"train", "test"}
         for row in rows:
             assert {"id", "file_path", "captions", "split"} <= row.keys()
@@ -56,7 +56,7 @@ def test_no_person_is_in_two_splits_or_two_sources(world: DemonstrationWorld) ->
 def test_truth_and_annotations_agree(world: DemonstrationWorld) -> None:
     truth = load_truth(world.folder)
     for source in world.sources:
-        rows = json.loads(source.annotations.read_text())
+        rows = json.loads(Path(source.annotations).read_text())
         written = {(r["id"], r["split"], r["file_path"], tuple(r["captions"])) for r in rows}
         known = {
             (identity.id, identity.split, image.file_path, image.captions)

@@ -163,7 +163,7 @@ def test_copied_files_are_checked_even_without_verification(copy: Path, tmp_path
 
 
 def test_export_formats_are_selected_by_name() -> None:
-    assert list(FORMATS) == ["webdataset", "hf", "coco", "parquet", "published"]
+    assert list(FORMATS) == ["webdataset", "hf", "coco", "csv", "fiftyone", "parquet", "published"]
     assert format_called("webdataset", 5).options == {"shard_bytes": 5}
     with pytest.raises(UsageError, match=r"must be one of webdataset, hf, .*; got 'zip'"):
         format_called("zip")

@@ -1,0 +1,41 @@
+"""Which columns of records hold what."""
+
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import BeforeValidator, Field
+
+from loupe.schemas.base import Record
+
+
+def listed(value: object) -> object:
+    """Return one name or path as a list of it, anything else as it is."""
+    return (value,) if isinstance(value, str | Path) else value
+
+
+class TableColumns(Record):
+    """The columns of records that hold what; case does not matter.
+
+    Attributes:
+        image: the column of the image or its path; None for the first usual one that there is
+            (`image`, `file_name`, `path` …), else images are called after their identity.
+        identity: the column of what the image shows; None for `identity`, if there is one; else
+            each image is its own.
+        captions: the columns of captions; none for the first usual one that there is.
+        split_column: the column of the split; None for `split`, if there is one.
+        licence_column: the column of the image's own licence.
+        attribution: the column of the creator to name.
+        source_url: the column of the image's page.
+        delimiter: what separates the cells of a text file; None to find out.
+        encoding: the encoding of a text file, such as `cp1252`; None to find out.
+    """
+
+    image: str | None = None
+    identity: str | None = None
+    captions: Annotated[tuple[str, ...], BeforeValidator(listed)] = ()
+    split_column: str | None = None
+    licence_column: str | None = None
+    attribution: str | None = None
+    source_url: str | None = None
+    delimiter: str | None = Field(default=None, min_length=1, max_length=1)
+    encoding: str | None = None
