@@ -27,7 +27,7 @@ BENCHMARKS: tuple[tuple[str, list[str]], ...] = (
     ("benchmarks.contamination", []),
     ("benchmarks.image_download", []),
     ("benchmarks.release_export", []),
-    ("benchmarks.release_report", []),
+    ("benchmarks.explorer", ["--images", "10000"]),
     ("benchmarks.cfam_training", []),
     ("benchmarks.shortcuts", []),
     ("benchmarks.caption_validators", []),

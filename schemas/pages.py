@@ -16,10 +16,7 @@ if TYPE_CHECKING:
 _NOTHING = "default-src 'none'"
 _NO_DETOURS = "base-uri 'none'; form-action 'none'"
 _SINGLE_FILE = f"{_NOTHING}; style-src 'unsafe-inline'; img-src data:; {_NO_DETOURS}"
-_WITH_FILES = (
-    f"{_NOTHING}; script-src 'self' file:; style-src 'self' file:; img-src 'self' file: data:; "
-    f"{_NO_DETOURS}"
-)
+_WITH_FILES = f"{_NOTHING}; style-src 'self' file:; img-src 'self' file: data:; {_NO_DETOURS}"
 
 
 def page_environment(package: str, *, with_files: bool = False) -> "Environment":

@@ -209,38 +209,31 @@ def report(
     *,
     target: Annotated[Path, typer.Option("--out")],
     previous: Path | None = None,
-    previews: Annotated[bool | None, typer.Option("--previews/--no-previews")] = None,
     verify: VerifyOption = True,
 ) -> Answer:
     """Write an HTML report on a release.
 
-    It shows a gallery, statistics, lineage and the differences from an earlier release. Open its
-    index.html in a browser.
+    It shows statistics, terms, a small gallery and the differences from an earlier release. Open
+    its index.html in a browser; to look at all rows, use loupe explore.
 
     Args:
-        target: The folder to write; must not exist. If it is next to the release, the pages show
-            the images at full size.
+        target: The folder to write; must not exist.
         previous: Folder of an earlier release to compare with.
-        previews: Copy pictures of up to 800 pixels into the report. Default: only if the report is
-            not next to the release.
     """
     from loupe.release.report.writing import write_report
 
-    with progress_bar("writing pictures") as on_progress:
+    with progress_bar("reading rows") as on_progress:
         written = write_report(
             folder,
             target,
             previous=previous,
-            previews=previews,
             verify=verify,
             notices=known_withdrawals(),
             on_progress=on_progress,
         )
     record, page = written.record, written.folder / "index.html"
     if record.withdrawn:
-        warn(
-            f"{record.withdrawn:,} rows are hidden in whole or in part because they were withdrawn"
-        )
+        warn(f"{record.withdrawn:,} rows are left out of the gallery because of a withdrawal")
     if written.unreadable:
         warn(f"no preview could be made of: {', '.join(written.unreadable)}")
     place = {"page": page, "is_new": written.is_new, "unreadable": written.unreadable}

@@ -67,6 +67,9 @@ class Items(Protocol):
     def ids(self) -> Sequence[str]:
         """Return the ids of all images, in a fixed order."""
 
+    def digests(self, ids: Sequence[str]) -> list[str]:
+        """Return the digests of the files of these images."""
+
     def read(self, ids: Sequence[str]) -> Iterator[Item]:
         """Return those of these images that are still there."""
 
@@ -90,6 +93,10 @@ class StoreItems:
     def ids(self) -> list[str]:
         """Return the ids of all images that are not withdrawn, oldest first."""
         return image_ids(self._store, self.name)
+
+    def digests(self, ids: Sequence[str]) -> list[str]:
+        """Return the digests of the images' blobs."""
+        return [one.record(Image).sha256 for one in fetch(self._store, ids).values()]
 
     def read(self, ids: Sequence[str]) -> Iterator[Item]:
         """Return the images with everything that the store knows of them."""
@@ -238,6 +245,10 @@ class ReleaseItems:
     def ids(self) -> list[str]:
         """Return the ids of all images, in the order of the rows."""
         return list(self._rows)
+
+    def digests(self, ids: Sequence[str]) -> list[str]:
+        """Return the digests of the images' files."""
+        return [self._rows[id_]["sha256"] for id_ in ids]
 
     def read(self, ids: Sequence[str]) -> Iterator[Item]:
         """Return the images with what the release says of them."""

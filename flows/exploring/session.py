@@ -94,7 +94,7 @@ class Session:
     def _compare(self, ids: Sequence[str]) -> None:
         """Find the vectors of all images, and what is nearest to what."""
         store = self._context.store
-        digests = [item.sha256 for item in self._items.read(ids)]
+        digests = self._items.digests(ids)
         profile = load_profile(self._context.settings.profile)
         self._space = best_space(store, profile, digests)
         if self._space is None:

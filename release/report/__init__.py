@@ -1,6 +1,5 @@
-"""The report of a release: a folder of static HTML that opens from disk without a server.
+"""The report of a release: a folder with one static page, which opens from disk.
 
-`index.html` describes the release as a whole and can be read without JavaScript. All rows are in
-scripts below `data/`, which are loaded on demand: a page that is opened from disk can load only
-scripts and images from its own folder.
+The page describes the release as a whole: numbers, charts, terms, the differences from an earlier
+release, and a small gallery. `loupe explore` shows all rows.
 """

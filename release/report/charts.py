@@ -109,38 +109,23 @@ def rounded_up(count: int) -> int:
         unit *= 10
 
 
-THUMBNAILS = "thumbs"
-_PREVIEWS = "previews"
-THUMBNAIL_PX = 200
-_PREVIEW_PX = 800
-FOLDER_IMAGES = 1_000
+_THUMBNAIL_PX = 200
 
 
-def picture_path(kind: str, number: int) -> str:
+def thumbnail_path(number: int) -> str:
     """The path of the thumbnail of a row, relative to the report."""
-    return f"{kind}/{(number - 1) // FOLDER_IMAGES}/{number}.jpg"
+    return f"thumbs/{number}.jpg"
 
 
-class PictureFolder:
-    """Writes the thumbnails of rows; may be called from several threads."""
-
-    def __init__(self, folder: Path, rows: int, *, previews: bool) -> None:
-        self._folder = folder
-        self._kinds = [(THUMBNAILS, THUMBNAIL_PX)]
-        if previews:
-            self._kinds.append((_PREVIEWS, _PREVIEW_PX))
-        for kind, _ in self._kinds:
-            for first in range(1, rows + 1, FOLDER_IMAGES):
-                (folder / picture_path(kind, first)).parent.mkdir(parents=True, exist_ok=True)
-
-    def add(self, number: int, data: bytes) -> bool:
-        """Write the pictures of a row; returns False if its image cannot be decoded."""
-        for kind, side_px in self._kinds:
-            try:
-                small = decode_limited(small_jpeg, data, side_px)
-            except LimitExceededError:
-                small = None
-            if small is None:
-                return False
-            (self._folder / picture_path(kind, number)).write_bytes(small)
-        return True
+def write_thumbnail(folder: Path, number: int, data: bytes) -> bool:
+    """Write the thumbnail of a row; returns False if its image cannot be decoded."""
+    try:
+        small = decode_limited(small_jpeg, data, _THUMBNAIL_PX)
+    except LimitExceededError:
+        small = None
+    if small is None:
+        return False
+    path = folder / thumbnail_path(number)
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(small)
+    return True

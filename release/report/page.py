@@ -1,12 +1,11 @@
-"""`index.html`, its style sheet and its script."""
+"""`index.html` and its style sheet."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
-from functools import partial
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from loupe.release.card.documents import rendering
 from loupe.release.card.facts import (
@@ -24,11 +23,10 @@ from loupe.release.format.files import found_at
 from loupe.release.format.rows import number_in
 from loupe.release.report.charts import (
     HEIGHT,
-    THUMBNAILS,
     WIDTH,
     Histogram,
     histogram,
-    picture_path,
+    thumbnail_path,
 )
 from loupe.schemas.base import Count, DatasetName, EntityId, HexSha256, Record, Version
 from loupe.schemas.errors import UsageError
@@ -42,7 +40,7 @@ from loupe.schemas.release import (
 )
 
 REPORT = "report.json"
-_LAYOUT = 5
+_LAYOUT = 6
 """Increased whenever the same release would get another report."""
 
 
@@ -53,11 +51,7 @@ class ReportRecord(Record):
         layout: the version of the layout.
         release: the id of the release.
         previous: the id of the release that it is compared with.
-        previews: whether it has medium-sized pictures of all images.
-        beside: the name of the release's folder if it is next to the report, which then shows
-            its images at full size; otherwise None.
         rows: the number of rows.
-        lineage: whether it shows the lineage of rows.
         withdrawn: the number of rows that are hidden in whole or in part because of withdrawals.
         withheld: the digest of the entities withdrawn from both releases; None if there are none.
     """
@@ -68,10 +62,7 @@ class ReportRecord(Record):
     dataset: DatasetName
     version: Version
     previous: HexSha256 | None
-    previews: bool
-    beside: str | None
     rows: Count
-    lineage: bool
     withdrawn: Count = 0
     withheld: EntityId | None = None
 
@@ -105,34 +96,42 @@ _SHOWN_VIDEOS = 200
 _SHOWN_AUTHORS = 30
 _SHOWN_ROWS = 12
 """Rows of each kind in the difference from the previous release."""
-_SCRIPTS = ("loading", "elements", "filtering", "searching", "gallery", "row", "lineage", "main")
-"""The parts of the script, ordered by dependency."""
+
+
+class Tile(NamedTuple):
+    """A row in the gallery; `text` is the beginning of its first caption."""
+
+    number: int
+    source: str
+    text: str
 
 
 def write_page(
-    folder: Path, manifest: Manifest, difference: Mapping[str, Any] | None, withdrawn: str = ""
+    folder: Path,
+    manifest: Manifest,
+    difference: Mapping[str, Any] | None,
+    tiles: Sequence[Tile] = (),
+    withdrawn: str = "",
 ) -> None:
-    """Write the files that hold no data; only the page differs between reports.
+    """Write the page and its style sheet.
 
     `withdrawn` is a sentence on what was withdrawn from the release.
 
     Raises:
         IntegrityError: if the manifest has values that no release has.
     """
-    scripts = "\n".join(_template(f"scripts/{name}.js") for name in _SCRIPTS)
     with rendering(manifest):
-        page = _render_page(manifest, difference, withdrawn)
-    texts = {
-        "index.html": page,
-        "report.css": _template("report.css"),
-        # a single script that exports only the receiver of data
-        "report.js": f'(() => {{\n"use strict";\n{scripts}}})();\n',
-    }
-    for name, text in texts.items():
+        page = _render_page(manifest, difference, tiles, withdrawn)
+    for name, text in {"index.html": page, "report.css": _template("report.css")}.items():
         (folder / name).write_text(text, encoding="utf-8", newline="\n")
 
 
-def _render_page(manifest: Manifest, difference: Mapping[str, Any] | None, withdrawn: str) -> str:
+def _render_page(
+    manifest: Manifest,
+    difference: Mapping[str, Any] | None,
+    tiles: Sequence[Tile],
+    withdrawn: str,
+) -> str:
     """Render the page, which describes the release as a whole."""
     statistics, terms = manifest.statistics, manifest.terms
     sentences = (whole_sentence(manifest), texts_sentence(manifest), *apart_sentences(terms))
@@ -142,7 +141,7 @@ def _render_page(manifest: Manifest, difference: Mapping[str, Any] | None, withd
         number=lambda value: f"{value:,}",
         web=_web,
         row_number=number_in,
-        thumbnail=partial(picture_path, THUMBNAILS),
+        thumbnail=thumbnail_path,
         money=_money,
         purpose=PURPOSES.get,
         settings=settings_in_words,
@@ -160,6 +159,7 @@ def _render_page(manifest: Manifest, difference: Mapping[str, Any] | None, withd
         tiers=_tiers(statistics),
         costs=_costs(manifest.models),
         difference=difference,
+        tiles=tiles,
         withdrawn=withdrawn,
         width=WIDTH,
         height=HEIGHT,

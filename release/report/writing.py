@@ -1,78 +1,33 @@
 """Writes the report of a release to a temporary folder, which is renamed when it is complete."""
 
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import ExitStack
-from functools import partial
+from collections.abc import Collection, Iterable, Iterator
 from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from loupe.release.diff import Withdrawn, compare_releases
-from loupe.release.export.content import ExportedRow, ReleaseSource
+from loupe.release.export.content import ReleaseSource
 from loupe.release.format.files import Progress, Workspace, refuse_within, workspace_for
 from loupe.release.format.manifest import read_manifest, require_release
-from loupe.release.format.rows import CAPTION_COLUMNS, COARSE_COLUMNS, text_entity_ids
-from loupe.release.lineage import ENTITIES
-from loupe.release.lineage.reading import open_lineage
-from loupe.release.report.charts import FOLDER_IMAGES, PictureFolder
-from loupe.release.report.page import ReportRecord, is_there, write_page, write_record
-from loupe.release.report.scripts import (
-    Columns,
-    ScriptWriter,
-    SearchIndex,
-    index_words,
-    lineage_page,
-    row_tile,
-    texts_of,
-    write_script,
-)
+from loupe.release.format.rows import number_in
+from loupe.release.report.charts import write_thumbnail
+from loupe.release.report.page import ReportRecord, Tile, is_there, write_page, write_record
 from loupe.release.withdrawn.files import affected_rows, withdrawn_sentence
 from loupe.release.withdrawn.notices import known_of
 from loupe.schemas.base import digest_of
-from loupe.schemas.processes import ordered_map
-from loupe.schemas.withdrawal import WithdrawalNotice, WithdrawnRow
+from loupe.schemas.release import Manifest
+from loupe.schemas.withdrawal import WithdrawalNotice
+from loupe.schemas.wording import shortened
 
-_TOLD = ("creator", "source_url", "crop")
-
-
-def _without(row: Mapping[str, Any], withdrawn: WithdrawnRow) -> dict[str, Any]:
-    left = dict(row)
-    gone = set(withdrawn.texts)
-
-    def keep(entity_id: str) -> bool:
-        return not withdrawn.is_whole and entity_id not in gone
-
-    for names in (CAPTION_COLUMNS, COARSE_COLUMNS):
-        if (ids := row.get(names["entity_id"])) is not None:
-            places = [at for at, one in enumerate(ids) if keep(one)]
-            for name in names.values():
-                left[name] = [row[name][at] for at in places]
-            if names is CAPTION_COLUMNS:
-                moved = {at: place for place, at in enumerate(places)}
-    if row.get("translations"):
-        left["translations"] = []
-        for one in row["translations"]:
-            if keep(one["entity_id"]) and one["caption"] in moved:
-                left["translations"].append({**one, "caption": moved[one["caption"]]})
-    if withdrawn.is_whole:
-        left |= {name: None for name in _TOLD if name in row}
-        left |= {"source_file_path": "", "identity": ""}
-        if row.get("contrast"):
-            left["contrast"] = {**row["contrast"], "detail": "", "plan": ""}
-    return left
-
-
-DETAIL_ROWS = 100
-"""Rows in a script of `data/rows`."""
-_TILE_ROWS = 2_000
-"""Rows in a script of `data/tiles`."""
-_SHOWN_UNREADABLE = 10
+_GALLERY_ROWS = 48
+_TEXT_CHARACTERS = 140
 
 
 class WrittenReport(NamedTuple):
     """A report in `folder`; `is_new` is False if it existed already.
 
-    `unreadable` lists the first image files that have no picture because they cannot be decoded.
+    `unreadable` lists the images of the gallery that have no picture because they cannot be
+    decoded.
     """
 
     record: ReportRecord
@@ -86,7 +41,6 @@ def write_report(
     out: Path,
     *,
     previous: Path | None = None,
-    previews: bool | None = None,
     verify: bool = True,
     notices: Iterable[WithdrawalNotice] = (),
     on_progress: Progress = lambda _done, _total: None,
@@ -99,10 +53,8 @@ def write_report(
 
     Args:
         folder: the release.
-        out: the folder of the report. If it is next to the release, the page shows the release's
-            images at full size.
+        out: the folder of the report.
         previous: the folder of the previous release, to show the differences.
-        previews: include pictures of up to 800 pixels; None: if the release is not next to `out`.
         verify: check the digest of every file of the release first.
         notices: known withdrawals besides those in the folder's `WITHDRAWN.json`.
         on_progress: called with the progress.
@@ -116,8 +68,8 @@ def write_report(
     source = ReleaseSource(folder, on_progress)
     notices = tuple(notices)
     known = known_of(source.manifest.id, folder, notices)
-    withdrawn = {one.number: one for one in affected_rows(known)}
-    record = _record(source, out, previous, previews, len(withdrawn))
+    withdrawn = {one.number for one in affected_rows(known)}
+    record = _record(source.manifest, previous, len(withdrawn))
     earlier = known_of(record.previous, previous, notices) if record.previous else ()
     gone = frozenset(chain.from_iterable(Withdrawn.of((*known, *earlier))))
     if gone:
@@ -131,20 +83,15 @@ def write_report(
         source.verify()
     with workspace_for(out) as workspace:
         sentence = withdrawn_sentence(known, record.rows) if withdrawn else ""
-        unreadable = _write(source, record, previous, workspace, withdrawn, gone, sentence)
+        difference = _difference(previous, folder, with_rows=not gone) if previous else None
+        tiles, unreadable = _pictured(source, workspace, withdrawn)
+        write_page(workspace.content, source.manifest, difference, tiles, sentence)
+        write_record(workspace.content, record)
         workspace.publish(out)
     return WrittenReport(record, out, is_new=True, unreadable=unreadable)
 
 
-def _record(
-    source: ReleaseSource,
-    out: Path,
-    previous: Path | None,
-    previews: bool | None,
-    withdrawn: int,
-) -> ReportRecord:
-    manifest = source.manifest
-    is_beside = source.folder.resolve().parent == out.resolve().parent
+def _record(manifest: Manifest, previous: Path | None, withdrawn: int) -> ReportRecord:
     if previous is not None:
         require_release(previous)
     return ReportRecord(
@@ -152,94 +99,47 @@ def _record(
         dataset=manifest.dataset,
         version=manifest.version,
         previous=read_manifest(previous).id if previous else None,
-        previews=previews if previews is not None else not is_beside,
-        beside=source.folder.resolve().name if is_beside else None,
         rows=manifest.statistics.images,
-        lineage=(source.folder / ENTITIES.path).is_file(),
         withdrawn=withdrawn,
     )
 
 
-def _write(
-    source: ReleaseSource,
-    record: ReportRecord,
-    previous: Path | None,
-    workspace: Workspace,
-    withdrawn: Mapping[int, WithdrawnRow],
-    gone: frozenset[str],
-    sentence: str,
-) -> tuple[str, ...]:
-    """Write all files of the report; returns the first images that cannot be decoded.
-
-    `gone` are the entities withdrawn from this release or the previous one; if there are any, no
-    rows that differ are shown.
-    """
-    report = workspace.content
-    difference: dict[str, Any] | None = None
-    if previous is not None:
-        found = compare_releases(previous, source.folder)
-        difference = {**found.model_dump(), "is_empty": found.is_empty}
-        if gone:
-            difference["rows"] = ()
-    pictures = PictureFolder(report, record.rows, previews=record.previews)
-    columns, index = Columns(), SearchIndex(workspace.home / "words.db")
-    details = ScriptWriter(report, "rows", DETAIL_ROWS)
-    tiles = ScriptWriter(report, "tiles", _TILE_ROWS)
-    unreadable: list[str] = []
-    with ExitStack() as stack:
-        lineage = None
-        if record.lineage:
-            spool = workspace.home / "lineage"
-            spool.mkdir()
-            opened = stack.enter_context(open_lineage(source.folder, spool=spool))
-            pack = partial(lineage_page, opened, gone)
-            lineage = ScriptWriter(report, "lineage", DETAIL_ROWS, pack)
-        for place, (row, shown) in enumerate(_pictured(source, pictures, withdrawn)):
-            is_known = "withdrawn" not in row
-            columns.add(row)
-            details.add(row if shown else {**row, "hidden": True})
-            tiles.add(row_tile(row, shown))
-            index.add(place, index_words(row, texts_of(row)))
-            if is_known and not shown and len(unreadable) < _SHOWN_UNREADABLE:
-                unreadable.append(row["file_path"])
-            if lineage is not None:
-                entities = [row["image_entity_id"], *text_entity_ids(row)]
-                lineage.add(entities if is_known else [])
-        if lineage is not None:
-            lineage.finish()
-    details.finish()
-    tiles.finish()
-    first_words = index.write(ScriptWriter(report, "words", 0))
-    write_script(report, "index", {**columns.details(), "firstWords": first_words, **_text(record)})
-    write_page(report, source.manifest, difference, sentence)
-    write_record(report, record)
-    return tuple(unreadable)
-
-
-def _text(record: ReportRecord) -> dict[str, Any]:
-    """The settings and texts that the page needs."""
-    return {
-        "name": f"{record.dataset} {record.version}",
-        "rows": record.rows,
-        "detailRows": DETAIL_ROWS,
-        "tileRows": _TILE_ROWS,
-        "folderImages": FOLDER_IMAGES,
-        "beside": record.beside,
-        "previews": record.previews,
-        "lineage": record.lineage,
-    }
+def _difference(previous: Path, folder: Path, *, with_rows: bool) -> dict[str, Any]:
+    """Return the differences; without rows if something was withdrawn from either release."""
+    found = compare_releases(previous, folder)
+    difference = {**found.model_dump(), "is_empty": found.is_empty}
+    return difference if with_rows else {**difference, "rows": ()}
 
 
 def _pictured(
-    source: ReleaseSource, pictures: PictureFolder, withdrawn: Mapping[int, WithdrawnRow]
-) -> Iterator[tuple[dict[str, Any], bool]]:
-    """Write the pictures of all rows; yields their columns in order and if there is a picture."""
+    source: ReleaseSource, workspace: Workspace, withdrawn: Collection[int]
+) -> tuple[list[Tile], tuple[str, ...]]:
+    """Write thumbnails of the rows that the page shows, those without a withdrawal.
 
-    def add(row: ExportedRow) -> tuple[dict[str, Any], bool]:
-        gone = withdrawn.get(row.number)
-        columns = row.columns if gone is None else _without(row.columns, gone)
-        if gone is not None and gone.is_whole:
-            return {**columns, "withdrawn": True}, False
-        return columns, pictures.add(row.number, bytes(row.image))
+    Returns:
+        The tiles of the gallery, and the files of images that cannot be decoded.
+    """
+    total = source.manifest.statistics.images
+    step = max(1, -(-total // _GALLERY_ROWS))
+    pairs = set(_paired(source.manifest))
+    tiles: list[Tile] = []
+    unreadable: list[str] = []
+    for number, row in enumerate(source.rows(lambda row: row), 1):
+        in_gallery = (number - 1) % step == 0
+        if number in withdrawn or not (in_gallery or number in pairs):
+            continue
+        path = row["file_path"]
+        if not write_thumbnail(workspace.content, number, (source.folder / path).read_bytes()):
+            unreadable.append(path)
+        elif in_gallery:
+            text = (row["captions"] or [""])[0]
+            tiles.append(Tile(number, row["source"], shortened(text, _TEXT_CHARACTERS)))
+    return tiles, tuple(unreadable)
 
-    yield from ordered_map(add, source.images())
+
+def _paired(manifest: Manifest) -> Iterator[int]:
+    """Return the rows of the nearest pairs of images in different splits."""
+    for one in manifest.leaks.comparisons if manifest.leaks else ():
+        for file in (one.nearest.first, one.nearest.second) if one.nearest else ():
+            if (number := number_in(file)) is not None:
+                yield number

@@ -3,7 +3,6 @@
 import shutil
 from collections.abc import Callable
 from functools import partial
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -96,7 +95,8 @@ def test_misleading_rows_are_refused_before_any_file_is_written(
 ) -> None:
     cases = [
         *((fault, "webdataset") for fault in MISLEADING),
-        *product(EVERYWHERE, ("coco", "report")),
+        *((fault, "coco") for fault in EVERYWHERE),
+        ("split is a place", "report"),
     ]
     plain = releases["plain"]
     check_each(cases, lambda case: check_refusal(plain, *case, tmp_path / "_".join(case)))
@@ -115,7 +115,7 @@ def check_refusal(release: Path, fault: str, name: str, home: Path) -> None:
 
     (home / "elsewhere").mkdir()
     folder = forge(release, home, change_with_folder)
-    with pytest.raises(IntegrityError, match=rf"{SHARD}: {wanted}.*`loupe release verify`"):
+    with pytest.raises(IntegrityError, match=rf"{SHARD}: (its )?{wanted}.*`loupe release verify`"):
         exported(folder, name, home / "below/out")
     assert sorted(path.name for path in home.iterdir()) == ["below", "elsewhere", "release"]
     assert list((home / "elsewhere").iterdir()) == []
