@@ -54,6 +54,7 @@ from loupe.release.contamination import (
     seen_row,
 )
 from loupe.release.contents import Contents, FoundRow
+from loupe.release.format.encoding import MEDIA_TYPE, encode
 from loupe.release.format.files import (
     DigestingFile,
     Progress,
@@ -73,7 +74,8 @@ from loupe.release.lineage.writing import write_lineage
 from loupe.release.verify.files import files_fault
 from loupe.release.withdrawn.files import prior_withdrawals, write_withdrawals
 from loupe.retrieval.similarity.distances import perceptual_hash
-from loupe.schemas.base import DATASET_PATTERN, VERSION_PATTERN
+from loupe.schemas.base import DATASET_PATTERN, VERSION_PATTERN, sha256_of
+from loupe.schemas.encoding import ImageEncoding
 from loupe.schemas.errors import IntegrityError, UsageError
 from loupe.schemas.processes import ordered_map
 from loupe.schemas.quality import AuditStatistics, summarise
@@ -230,7 +232,7 @@ def _write_release(
 ) -> Manifest:
     """Write everything into the folder: rows, lineage, documents, and the manifest."""
     dataset, checks = wanted.dataset, wanted.checks
-    contents = Contents(connection, dataset, scratch, wanted.tier)
+    contents = Contents(connection, dataset, scratch, wanted.tier, checks.images)
     total = contents.arrange()
     tally = ReleaseAccumulator(scratch, contents.form, has_splits=scratch.has_several_splits())
     compared, samples = write_rows(
@@ -275,6 +277,7 @@ def _write_release(
         dataset=dataset,
         version=wanted.version,
         tier=wanted.tier,
+        encoding=contents.encoding,
         contains=contains,
         demonstration=is_demonstration(
             models, sources, (*trackers, *(editor for editor, _ in editors))
@@ -293,6 +296,7 @@ def _write_release(
         ),
         statistics=statistics,
         leaks=find_leaks(tally.splits, wanted.leak_limits) if len(tally.splits) > 1 else None,
+        shortcuts=checks.certify(folder),
         contamination=checks.contamination + shared,
         lineage=lineage,
         withdrawn=prior_withdrawals(notices),
@@ -507,6 +511,34 @@ def _empty_release_reason(dataset: str, images: int, statistics: ReleaseStatisti
     return f"nothing of {dataset!r} can be released: {'; '.join(reasons)}"
 
 
+class _WrittenRow(NamedTuple):
+    """A row as it is stored and as it is released, with its image."""
+
+    found: FoundRow
+    released: ReleaseRow
+    image: bytes
+    perceptual_hash: int | None
+    seen: SeenImage | None
+
+
+def _encoded(
+    found: FoundRow, image: bytes, encoding: ImageEncoding | None
+) -> tuple[ReleaseRow, bytes]:
+    """The row and the image as they are released: as stored, or encoded."""
+    row = found.row
+    if encoding is None:
+        return row, image
+    made = encode(image, encoding, found.size, was_edited=found.was_edited)
+    released = row._replace(
+        sha256=sha256_of(made.data),
+        stored_sha256=row.sha256,
+        media_type=MEDIA_TYPE,
+        width_px=made.width_px,
+        height_px=made.height_px,
+    )
+    return released, made.data
+
+
 def write_rows(
     contents: Contents,
     dataset: str,
@@ -525,17 +557,18 @@ def write_rows(
         The images to compare with other datasets, and the samples to measure, if any.
     """
     form, samples = contents.form, list[WrittenSample]()
-    rows = BuiltRows(has_groups=form.contrasts, tier=contents.tier)
+    rows = BuiltRows(has_groups=form.contrasts, tier=contents.tier, neutral=form.encoded)
     own = None if checks.against is None else OwnImages()
 
-    def copied(found: FoundRow) -> tuple[FoundRow, bytes, int | None, SeenImage | None]:
-        """Write the image of a row, and hash it as far as it is compared with others."""
+    def copied(found: FoundRow) -> _WrittenRow:
+        """Write the image of a row, and hash the stored one as far as it is compared."""
         row = found.row
         image = blobs.read(row.sha256, row.media_type)
-        place_file(folder, row.file_path, image)
         hashed = perceptual_hash(image) if tally.has_splits else None
         seen = None if own is None else seen_row(row, look_at(image).perceptual_hash)
-        return found, image, hashed, seen
+        released, image = _encoded(found, image, contents.encoding)
+        place_file(folder, released.file_path, image)
+        return _WrittenRow(found, released, image, hashed, seen)
 
     with ExitStack() as stack:
         texts = texts_of(dataset, form)
@@ -544,23 +577,24 @@ def write_rows(
             stack.callback(file.close)
         parquet = stack.enter_context(ParquetRows(folder, form))
         for done, one in enumerate(ordered_map(copied, contents.rows()), 1):
-            (row, rewrites, crop), image, hashed, seen = one
-            columns = row.columns(form)
-            rows.check(row, columns)
+            found, released, image, hashed, seen = one
+            row, crop = found.row, found.crop
+            columns = released.columns(form)
+            rows.check(released, columns)
             parquet.write(columns, image)
             for name, text in texts.items():
                 files[name].write(text.row(columns, is_first=done == 1))
             embedding = _embedding_of(crop) if tally.has_splits else None
             tally.add(row, hashed, embedding, crop.embedder if crop else "")
-            tally.statistics.rewrites.update(rewrites)
+            tally.statistics.rewrites.update(found.rewrites)
             scratch.add_items(row.entity_ids())
             scratch.add_listed(
-                ReleasedFile(row.file_path, row.sha256, len(image), row.image_entity_id)
+                ReleasedFile(row.file_path, released.sha256, len(image), row.image_entity_id)
             )
             if own is not None and seen is not None:
                 own.add(seen)
             if checks.nearest is not None and form.contrasts:
-                samples.append(_sample(row, folder))
+                samples.append(_sample(released, folder))
             on_row(done)
         scratch.add_all_listed(parquet.finish())
         for name, text in texts.items():

@@ -20,6 +20,7 @@ from loupe.retrieval.similarity.hamming import BITS, nearest_hashes
 from loupe.retrieval.similarity.spectrum import UnusablePictureError, look_hash
 from loupe.schemas.base import Split, sha256_of
 from loupe.schemas.decoders import decode_limited
+from loupe.schemas.encoding import ReleasedImages
 from loupe.schemas.limited import LimitExceededError
 from loupe.schemas.quality import AuditStatistics
 from loupe.schemas.release import (
@@ -33,6 +34,7 @@ from loupe.schemas.release import (
     ReleaseAbout,
     UnusedStatistics,
 )
+from loupe.schemas.shortcuts import ShortcutCertificate
 from loupe.schemas.similarity import (
     FINGERPRINT,
     SEARCHED_BITS,
@@ -78,7 +80,7 @@ def seen_row(row: ReleaseRow, look: int | None) -> SeenImage:
     """A row with the perceptual hash of its image."""
     return SeenImage(
         name=row.file_path,
-        sha256=row.sha256,
+        sha256=row.stored_sha256 or row.sha256,
         look=look,
         split=row.split,
         identity=(row.source, row.identity),
@@ -493,6 +495,14 @@ Against = Callable[[OwnImages], tuple[Contamination, ...]]
 """Compares the images of a release with other datasets."""
 
 
+Certify = Callable[[Path], ShortcutCertificate | None]
+"""Returns what blind opponents reach, given the folder of the rows; None if nothing was asked."""
+
+
+def _uncertified(_folder: Path) -> None:
+    """Ask no blind opponents."""
+
+
 class Checks(NamedTuple):
     """Additional content of the card.
 
@@ -510,6 +520,8 @@ class Checks(NamedTuple):
         of_persons: False where the build does not ask for the check of persons.
         contamination: results of earlier comparisons with other datasets.
         permitted_terms: reasons why terms in words of their own permit a release, by source.
+        images: how images are written; None: by one encoder in a benchmark, else as stored.
+        certify: measures what blind opponents reach, given the folder of the rows, if set.
     """
 
     nearest: _Nearest | None = None
@@ -525,6 +537,8 @@ class Checks(NamedTuple):
     against: Against | None = None
     contamination: tuple[Contamination, ...] = ()
     of_persons: bool | None = None
+    images: ReleasedImages | None = None
+    certify: Certify = _uncertified
 
 
 UNCHECKED = Checks()

@@ -26,7 +26,8 @@ from loupe.db.release_rows import (
     own_records,
     strategy_origins,
 )
-from loupe.release.card.model_use import model_uses
+from loupe.release.card.model_use import BUILTIN_PREFIX, model_uses
+from loupe.release.format.encoding import SUFFIX, Size, common_sizes, encoding_of
 from loupe.release.format.publishable import published_name
 from loupe.release.format.rows import (
     CAPTION,
@@ -45,6 +46,7 @@ from loupe.release.format.rows import (
     own_values,
 )
 from loupe.release.format.scratch import Scratch
+from loupe.schemas.encoding import ImageEncoder, ImageEncoding, ReleasedImages
 from loupe.schemas.errors import IntegrityError, UsageError
 from loupe.schemas.proposals import Candidate
 from loupe.schemas.records import (
@@ -99,11 +101,28 @@ class ReleasableTexts(NamedTuple):
 
 
 class FoundRow(NamedTuple):
-    """A row, the number of its image's rewrites by state, and its crop."""
+    """A row as stored, and what else is known of it.
+
+    `rewrites` are the numbers of rewrites by state. An encoder writes the image at `size` (width,
+    height); `was_edited` says that an editor has resampled it before.
+    """
 
     row: ReleaseRow
     rewrites: Counter[str]
     crop: CropOrigin | None
+    size: Size
+    was_edited: bool = False
+
+
+class _Released(NamedTuple):
+    """An image that is released, before it has its number."""
+
+    described: DescribedImage
+    image: Image
+    said: ReleasableTexts
+    terms: ReleasedTerms
+    own: dict[str, list[dict[str, Any]]]
+    was_edited: bool
 
 
 class Contents:
@@ -111,16 +130,25 @@ class Contents:
 
     `sources`, `videos` and similar totals are complete only after all rows were read. With `tier`,
     the rows are those of a version of a benchmark: images of that tier and of the tiers below it.
+    `images` says how they are written; by default one encoder writes those of a benchmark of tasks
+    or contrasts. Then names and order of its images follow from digests.
     """
 
     def __init__(
-        self, connection: Connection, dataset: str, scratch: Scratch, tier: Tier | None = None
+        self,
+        connection: Connection,
+        dataset: str,
+        scratch: Scratch,
+        tier: Tier | None = None,
+        images: ReleasedImages | None = None,
     ) -> None:
         self._connection = connection
         self._dataset = dataset
         self._scratch = scratch
         self.tier = tier
         self.form = RowForm()
+        self._images = images
+        self.encoding: ImageEncoding | None = None
         self.dataset_form = dataset_form(connection, dataset)
         self._texts: set[str] = set()
         self._own: dict[str, dict[str, list[OwnRecord]]] = {}
@@ -164,10 +192,14 @@ class Contents:
             anchor_id = image.contrast.anchor_id if image.contrast else None
             self._scratch.add_image(key, entity.id, f"{name} (entity {entity.id})", anchor_id)
         own = own_columns_of(self.dataset_form) if self.dataset_form else ()
-        self.form = RowForm(tasks, contrasts, terms or contrasts, own)
+        self.encoding = _encoding(self._images, tasks=tasks, contrasts=contrasts)
+        encoded = self.encoding is not None
+        self.form = RowForm(tasks, contrasts, terms or contrasts, own, encoded)
         for what, names in self._scratch.disorder():
             shown = "; ".join(names[:_SHOWN]) + (" and more" if len(names) > _SHOWN else "")
             raise IntegrityError(f"{self._dataset} holds {what} ({len(names):,}): {shown}")
+        if encoded:
+            self._scratch.reorder(lambda key: RowKey(*key).neutral())
         return self._scratch.count_images()
 
     def _chosen(self) -> Iterator[tuple[StoredEntity, Image]]:
@@ -207,7 +239,60 @@ class Contents:
         """
         number = identity = 0
         last: tuple[str, str] | None = None
-        anchor: Anchor | None = None
+        for group in self._groups():
+            sizes = [(one.image.width_px, one.image.height_px) for one in group]
+            if self.encoding and self.encoding.round_trip:
+                sizes = common_sizes(sizes)
+            first = number + 1
+            anchor = None
+            for place, one in enumerate(group):
+                if one.image.contrast is None:
+                    file_path = self._file_path(one.image, first + place)
+                    anchor = Anchor(one.described.image.id, first + place, file_path)
+            for one, size in zip(group, sizes, strict=True):
+                number += 1
+                named = (one.image.source, one.image.identity)
+                identity += self.form.contrasts or named != last
+                last = named
+                file_path = self._file_path(one.image, number, anchor)
+                row = _row_of(number, identity, file_path, one, anchor)
+                rewrites = Counter(
+                    text.entity.state
+                    for text in one.described.texts
+                    if text.entity.kind == Rewrite.kind
+                )
+                yield FoundRow(row, rewrites, one.described.crop, size, one.was_edited)
+
+    def _file_path(self, image: Image, number: int, anchor: Anchor | None = None) -> str:
+        """The path of an image; without an encoder, contrastive ones are named after `anchor`."""
+        if self.encoding is not None:
+            return f"images/{number}{SUFFIX}"
+        name = str(number)
+        if image.contrast is not None and anchor is not None:
+            name = f"{anchor.number}_{number}"
+        return f"images/{name}{suffix_of(image.media_type)}"
+
+    def _groups(self) -> Iterator[list[_Released]]:
+        """The released images: a contrastive group at a time, others one at a time.
+
+        An anchor is the first of its group; if images are encoded, its place is a matter of chance.
+        """
+        group: list[_Released] = []
+        for one in self._released_images():
+            if group and one.image.contrast is None:
+                yield self._arranged(group)
+                group = []
+            group.append(one)
+        if group:
+            yield self._arranged(group)
+
+    def _arranged(self, group: list[_Released]) -> list[_Released]:
+        if self.encoding is None:
+            return group
+        return sorted(group, key=lambda one: one.described.image.id)
+
+    def _released_images(self) -> Iterator[_Released]:
+        anchor: str | None = None
         for described in self._described():
             said, image = _releasable_texts(described), described.image.record(Image)
             self._texts = {text.entity.id for text in described.texts}
@@ -221,18 +306,21 @@ class Contents:
             elif not self._is_released(described, image, said, anchor):
                 continue
             self._models.update(caption.drafter for caption in said.captions if caption.drafter)
-            number += 1
-            identity += self.form.contrasts or (image.source, image.identity) != last
-            last = (image.source, image.identity)
             terms = self._remember(described, image, said)
-            row = _row_of(
-                number, identity, described, image, said, terms, anchor if image.contrast else None
-            )
             if image.contrast is None:
-                anchor = Anchor(described.image.id, number, row.file_path)
-            row = row._replace(own=self._own_columns(described.image.id, said))
-            rewrites = (one.entity for one in described.texts if one.entity.kind == Rewrite.kind)
-            yield FoundRow(row, Counter(one.state for one in rewrites), described.crop)
+                anchor = described.image.id
+            own = self._own_columns(described.image.id, said)
+            yield _Released(described, image, said, terms, own, self._was_resampled(described))
+
+    def _was_resampled(self, described: DescribedImage) -> bool:
+        """Whether an editor scaled the image to its working size and back.
+
+        All do but those built in, which change pixels where they are.
+        """
+        contrast = described.image.record(Image).contrast
+        editor = self._edited_by.get(described.image.id, "")
+        is_edited = contrast is not None and contrast.method == "edit"
+        return is_edited and not editor.startswith(BUILTIN_PREFIX)
 
     def _described(self) -> Iterator[DescribedImage]:
         for page in pages(self._scratch.images(), _PAGE):
@@ -280,7 +368,7 @@ class Contents:
         return columns
 
     def _is_released(
-        self, described: DescribedImage, image: Image, said: ReleasableTexts, anchor: Anchor | None
+        self, described: DescribedImage, image: Image, said: ReleasableTexts, anchor: str | None
     ) -> bool:
         """Whether an image that is not a candidate is released; counts it otherwise."""
         if not said.captions:
@@ -288,8 +376,7 @@ class Contents:
             if self.form.contrasts and image.contrast is None:
                 self._groups_left_out[self._why_left_out(described)] += 1
             return False
-        released = anchor.entity_id if anchor else None
-        if image.contrast is not None and image.contrast.anchor_id != released:
+        if image.contrast is not None and image.contrast.anchor_id != anchor:
             self.without_anchor += 1
             return False
         return True
@@ -439,24 +526,18 @@ _LANGUAGE = "en"
 
 
 def _row_of(
-    number: int,
-    identity: int,
-    described: DescribedImage,
-    image: Image,
-    said: ReleasableTexts,
-    terms: ReleasedTerms,
-    anchor: Anchor | None = None,
+    number: int, identity: int, file_path: str, released: _Released, anchor: Anchor | None
 ) -> ReleaseRow:
-    """The row of an image in a split; a contrastive image is named after its `anchor`."""
+    """The row of an image in a split."""
+    described, image, said, terms = released[:4]
     assert image.split is not None  # noqa: S101 - `arrange` has seen to it
-    name = str(number) if anchor is None else f"{anchor.number}_{number}"
     return ReleaseRow(
         number=number,
         id=identity,
         source=image.source,
         identity=image.identity,
         split=image.split,
-        file_path=f"images/{name}{suffix_of(image.media_type)}",
+        file_path=file_path,
         source_file_path=image.file_path,
         captions=said.captions,
         image_entity_id=described.image.id,
@@ -471,7 +552,20 @@ def _row_of(
         translations=said.translations,
         contrast=_contrast(image.contrast, anchor) if image.contrast and anchor else None,
         terms=terms,
+        own=released.own,
     )
+
+
+def _encoding(
+    images: ReleasedImages | None, *, tasks: bool, contrasts: bool
+) -> ImageEncoding | None:
+    """How images are written: as stated, or by one encoder if they are those of a benchmark."""
+    if images == "stored":
+        return None
+    if images is not None:
+        return encoding_of(images)
+    is_benchmark = tasks or contrasts
+    return encoding_of(ImageEncoder(round_trip=contrasts)) if is_benchmark else None
 
 
 def _contrast(contrast: Contrast, anchor: Anchor) -> ReleasedContrast:

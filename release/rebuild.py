@@ -81,6 +81,8 @@ def _stated_checks(manifest: Manifest) -> Checks:
         about=manifest.about,
         contamination=manifest.contamination,
         permitted_terms={one.source: one.basis for one in manifest.terms.permissions},
+        images=manifest.encoding or "stored",
+        certify=lambda _folder: manifest.shortcuts,
     )
 
 
@@ -181,6 +183,9 @@ def _refuse_other(
         raise _CountsDifferError
     old, new = (one.model_dump(mode="json", exclude={"id", *_BYTES}) for one in (wanted, manifest))
     if names := list(_differing("", old, new)):
+        if (written := wanted.encoding) and "encoding.libraries" in names:
+            names.remove("encoding.libraries")
+            names.insert(0, f"encoding.libraries (it was encoded by {written.libraries})")
         more = f" and {len(names) - _SHOWN:,} more values" if len(names) > _SHOWN else ""
         shown = ", ".join(names[:_SHOWN]) + more
         what = (

@@ -124,8 +124,14 @@ def score_direction(
     return Scored(result, tuple(_groups(direction, scores, queries)))
 
 
-def score_setting(setting: str, direction: Direction, queries: Side, gallery: Side) -> GroupResult:
-    """R@k of all queries in a gallery of their own, as the group `setting`.
+def score_setting(
+    setting: str,
+    direction: Direction,
+    queries: Side,
+    gallery: Side,
+    dimension: str = "setting",
+) -> GroupResult:
+    """R@k of all queries in a gallery of their own, as the group `setting` of a dimension.
 
     Raises:
         UsageError: as above.
@@ -135,7 +141,7 @@ def score_setting(setting: str, direction: Direction, queries: Side, gallery: Si
     scores = score(queries.rows, gallery.rows, queries.ids, gallery.ids)
     found = _with_intervals(scores, queries.ids)
     return GroupResult(
-        dimension="setting",
+        dimension=dimension,
         group=setting,
         direction=direction,
         queries=scores.queries,

@@ -53,6 +53,15 @@ def paired_difference(
     return PairedDifference(difference, float(low), float(high), p_value)
 
 
+def corrected_for_best(p_value: float, models: int) -> float:
+    """Return the p-value of a comparison with the best of so many models.
+
+    The best one is known only from the same queries, as if all pairs had been compared; so the
+    p-value is corrected for all pairs (Bonferroni).
+    """
+    return min(1.0, p_value * models * (models - 1) / 2)
+
+
 def _exchanged(gains: Floats, random: np.random.Generator) -> Floats:
     """Return the sum of gains after each permutation, with the sign of each drawn."""
     at_once = max(1, _AT_ONCE // len(gains))

@@ -6,8 +6,9 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, model_validator
 
-from loupe.schemas.base import IF_KNOWN, DatasetName, Record, Split, Version
+from loupe.schemas.base import IF_ANY, IF_KNOWN, DatasetName, Record, Split, Version
 from loupe.schemas.columns import TableColumns, listed
+from loupe.schemas.encoding import ReleasedImages
 from loupe.schemas.errors import ConfigurationError
 from loupe.schemas.plugins import plugins
 from loupe.schemas.records import Granularity, Method
@@ -152,6 +153,10 @@ class Build(Record):
         against: releases, datasets and folders that a release is compared with.
         max_unusable_share: maximum share of unusable answers of a model; above it, nothing is
             released.
+        images: how images are released: `stored` (as they are) or the settings of one encoder for
+            all of them. By default, benchmarks of tasks and of contrasts have an encoder.
+        accepted_shortcuts: what blind opponents may find (`loupe.schemas.shortcuts`), by question
+            or by name, such as `source of a caption`; anything else refuses the release.
         sources: the sources of the dataset.
     """
 
@@ -162,6 +167,10 @@ class Build(Record):
         BeforeValidator(listed),
     ] = ()
     max_unusable_share: float = Field(default=0.5, gt=0, le=1)
+    images: ReleasedImages | None = IF_KNOWN
+    accepted_shortcuts: Annotated[
+        tuple[Annotated[str, Field(pattern=r"\S")], ...], BeforeValidator(listed)
+    ] = IF_ANY
     sources: tuple[SourceSpec | VideoSourceSpec, ...] = Field(min_length=1)
 
     @model_validator(mode="before")

@@ -20,6 +20,7 @@ from loupe.schemas.base import (
 from loupe.schemas.chat import ModelRef
 from loupe.schemas.provenance import Hardware
 from loupe.schemas.release import MethodGuess
+from loupe.schemas.shortcuts import BlindResult
 from loupe.schemas.taxonomy import DifferenceType
 
 Direction = Literal["text-to-image", "image-to-text"]
@@ -201,13 +202,15 @@ class ContrastiveResult(Record):
 
     `nearest_images` and `nearest_texts` are mean cosines of a sample with its five nearest other
     samples (CCD, table 1); None if there are no others. `methods` is None if there are too few
-    edited or found images.
+    edited or found images. `original` is how often a linear head on the vectors of images finds the
+    original of its group; None if there are too few groups.
     """
 
     similarities: tuple[PairSimilarities, ...]
     nearest_images: float | None
     nearest_texts: float | None
     methods: MethodGuess | None = None
+    original: BlindResult | None = IF_KNOWN
 
 
 class EvaluationResult(Record):

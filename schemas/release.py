@@ -20,9 +20,11 @@ from loupe.schemas.base import (
     Version,
 )
 from loupe.schemas.chat import ServedModel
+from loupe.schemas.encoding import ImageEncoding
 from loupe.schemas.licences import Condition, licence_of
 from loupe.schemas.quality import AuditStatistics
 from loupe.schemas.records import Granularity, SourceTerms
+from loupe.schemas.shortcuts import ShortcutCertificate
 from loupe.schemas.similarity import Contamination, LeakCertificate
 from loupe.schemas.taxonomy import DifferenceType, RetrievalTask, Tier
 
@@ -713,6 +715,8 @@ class Manifest(Record):
     `trackers` (`name@revision`) found the people in the videos, and `embedders` chose and validated
     the content of a benchmark of tasks. `leaks` is the certificate of releases with several splits,
     and `contamination` the content shared with other datasets; both are in `leaks.json`, too.
+    `encoding` is the encoder of all images, if they are not released as they are stored, and
+    `shortcuts` what blind opponents reach, if there was enough to ask them.
     `tier` is that of a benchmark of tasks, and `contains` are the contained releases of lower
     tiers. `lineage` counts the rows of the lineage tables, and `withdrawn` what was withdrawn from
     earlier releases. `form` is that of a dataset built with the public API, with its own columns.
@@ -732,6 +736,7 @@ class Manifest(Record):
     dataset: DatasetName
     version: Version
     tier: Tier | None = IF_KNOWN
+    encoding: ImageEncoding | None = IF_KNOWN
     contains: tuple[ContainedRelease, ...] = IF_ANY
     demonstration: bool
     unreviewed: bool
@@ -744,6 +749,7 @@ class Manifest(Record):
     embedders: tuple[EmbedderUse, ...] = IF_ANY
     statistics: ReleaseStatistics
     leaks: LeakCertificate | None = IF_KNOWN
+    shortcuts: ShortcutCertificate | None = IF_KNOWN
     contamination: tuple[Contamination, ...] = IF_ANY
     lineage: LineageStatistics
     withdrawn: tuple[PriorWithdrawal, ...] = IF_ANY

@@ -1,20 +1,34 @@
 """The forced-choice test of the papers: its items and its report."""
 
+from collections.abc import Sequence
 from contextlib import closing
 from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
+from typing import NamedTuple
 
 from loupe.annotate.audits import Caption, DrawnChoices, Sample, Similarities, draw_choices
 from loupe.db.entities import ActivityRecord
 from loupe.db.release_rows import snapshot
 from loupe.db.store import Store
 from loupe.db.work import register_plan, store_activity
+from loupe.flows.engine.context import RunContext
+from loupe.flows.engine.embedding import CachedEmbedder, of_texts, pinned, stored_picture
 from loupe.flows.engine.software import code_revision, software
+from loupe.flows.evaluation.run import named_embedder
+from loupe.models.embedding import Vectors
+from loupe.models.profiles.loader import load_profile
 from loupe.release.contents import Contents, described_tier
 from loupe.release.format.rows import ReleaseRow
 from loupe.release.format.scratch import Scratch
-from loupe.retrieval.similarity.ranked import Similarity, embedding_similarity, word_similarity
+from loupe.retrieval.similarity.ranked import (
+    Similarity,
+    embedding_similarity,
+    vector_similarity,
+    word_similarity,
+)
+from loupe.schemas.embedding import PrecomputedEmbedder
+from loupe.schemas.errors import UsageError
 from loupe.schemas.records import Picture
 
 STAGE = "draw-choices"
@@ -79,6 +93,48 @@ def similarities(
         of(image_embeddings, list(map(" ".join, captions)), "released images"),
         of(text_embeddings, list(chain.from_iterable(captions)), "released captions"),
     )
+
+
+class SampleVectors(NamedTuple):
+    """The vectors of the images and of the captions of samples, and the model that made them."""
+
+    model: str
+    images: Vectors
+    captions: Vectors
+
+    def similarities(self) -> Similarities:
+        """Return similarities by these vectors."""
+        return Similarities(
+            vector_similarity(self.images, self.model),
+            vector_similarity(self.captions, self.model),
+        )
+
+
+def sample_vectors(
+    context: RunContext, samples: Sequence[Sample], embedder: str | None
+) -> SampleVectors:
+    """Embed the images and captions of samples, or reuse their stored vectors.
+
+    Args:
+        context: the store, the blobs and the profile.
+        samples: all samples of a dataset.
+        embedder: the model, as `loupe evaluate --embedder` takes it; None for the first that the
+            profile evaluates.
+
+    Raises:
+        UsageError: there is no such model, or the profile has none.
+        ModelError: the model cannot be loaded, or fails.
+    """
+    if embedder is not None:
+        spec = named_embedder(embedder)
+    else:
+        spec = load_profile(context.settings.profile).evaluation.embedders[0]
+    if isinstance(spec, PrecomputedEmbedder):
+        raise UsageError("the profile has precomputed vectors; name a model with --embedder")
+    pictures = [stored_picture(context, sample.picture) for sample in samples]
+    texts = [caption.text for sample in samples for caption in sample.captions]
+    cached = CachedEmbedder(context.store, pinned(of_texts(spec)), context.progress)
+    return SampleVectors(str(cached.ref), cached.embed_images(pictures), cached.embed_texts(texts))
 
 
 def draw_and_store(

@@ -254,12 +254,20 @@ def _plan_lines(plan: dict[str, Any]) -> Iterator[Line]:
         for note in filter(None, (reason, row["note"], disputed)):
             notes[note][row["row"]] = None
     yield Table(title, ["row", "direction", *metrics, "state"], rows)
+    if any("=" in _cell(metric) for _, one in lines for metric in one["metrics"].values()):
+        yield "= the published score is within our 95 % interval: not distinguishable"
     yield from (f"{', '.join(models)}: {note}" for note, models in notes.items())
+    for one in plan["comparisons"]:
+        if one["sentence"]:
+            yield f"{one['direction']}: {one['sentence']}"
 
 
-def _cell(one: dict[str, float | None] | None) -> str:
+def _cell(one: dict[str, Any] | None) -> str:
+    """Return our score with its interval, the published one, and their difference."""
     if one is None:
         return ""
     if one["ours"] is None:
         return f"– / {one['published']:.1f}"
-    return f"{one['ours']:.1f} / {one['published']:.1f} ({one['difference']:+.1f})"
+    interval = "" if one["low"] is None else f" [{one['low']:.1f}–{one['high']:.1f}]"
+    same = "=" if one["distinguishable"] is False else ""
+    return f"{one['ours']:.1f}{interval} / {one['published']:.1f} ({one['difference']:+.1f}{same})"

@@ -50,7 +50,7 @@ def _released(folder: Path, name: str) -> tuple["Lineage", dict[str, str]]:
     if withdrawal := withdrawal_in(folder, notices_at_hand()):
         warn(withdrawal.sentence)
     with open_lineage(folder) as released:
-        traced, captions = released.trace(released.find(name)), released.captions_of(name)
+        traced, captions = released.trace_named(name), released.captions_of(name)
     return without_withdrawn(traced, captions, withdrawal.affected if withdrawal else ())
 
 

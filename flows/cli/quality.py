@@ -6,7 +6,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from loupe.flows.cli.commands import command, group
-from loupe.flows.cli.options import QueueArgument, opened, opened_queue, require_dataset
+from loupe.flows.cli.options import (
+    QueueArgument,
+    opened,
+    opened_queue,
+    opened_run,
+    require_dataset,
+)
 from loupe.flows.cli.output import Answer, Line, Note, Table
 from loupe.schemas.errors import UsageError
 
@@ -92,6 +98,14 @@ def _pseudonym(store: "Store", name: str | None) -> str:
     return "" if name is None else annotator_named(store, name).pseudonym
 
 
+WORDS = "words"
+EmbedderOption = Annotated[
+    str | None,
+    typer.Option(
+        help="Model: builtin or PROVIDER:NAME@REVISION; to draw also 'words', the words of "
+        "captions (default: the first that the profile evaluates)."
+    ),
+]
 DatasetArgument = Annotated[str, typer.Argument(help="The dataset, e.g. mscoco-ccd.")]
 
 
@@ -101,28 +115,40 @@ def draw_choices(
     *,
     size: Annotated[int, typer.Option(min=1)] = 400,
     seed: int = 0,
+    embedder: EmbedderOption = None,
     text_embeddings: Path | None = None,
     image_embeddings: Path | None = None,
 ) -> Answer:
     """Create forced-choice tests from the samples of the next release.
 
-    The next push sends the tests to testers. Embeddings must have their rows in the order of the
-    release: images by number, captions image by image.
+    The other options of a test are the most similar images and captions by a model's vectors, which
+    are stored and reused. The next push sends the tests to testers.
 
     Args:
         size: Number of samples; each gets two tests.
         seed: Seed of the sample.
         text_embeddings: A .npy file with one row per released caption, to find similar captions
-            (default: by their words).
+            instead (without --image-embeddings, images are then compared by words of captions).
         image_embeddings: A .npy file with one row per released image, to find similar images
-            (default: by the words of their captions).
+            instead (without --text-embeddings, captions are then compared by their words).
     """
-    from loupe.flows.ccd.choice_test import draw_and_store, released_samples, similarities
+    from loupe.flows.ccd.choice_test import (
+        draw_and_store,
+        released_samples,
+        sample_vectors,
+        similarities,
+    )
 
     _, store = opened()
     require_dataset(store, dataset)
     samples = released_samples(store, dataset)
-    found_by = similarities(samples, text_embeddings, image_embeddings)
+    by_files = text_embeddings is not None or image_embeddings is not None
+    if by_files and embedder is not None:
+        raise UsageError("use --embedder or files of embeddings, not both")
+    if by_files or embedder == WORDS:
+        found_by = similarities(samples, text_embeddings, image_embeddings)
+    else:
+        found_by = sample_vectors(opened_run(), samples, embedder).similarities()
     drawn = draw_and_store(store, dataset, size, seed, found_by, samples)
     by_images, by_captions = found_by.images.name, found_by.captions.name
     document = {
@@ -141,6 +167,33 @@ def draw_choices(
         lonely = f"{len(drawn.lonely):,} samples without both tests"
         lines.append(Note(f"  {lonely}: fewer than five others to compare with"))
     return Answer(document, lines)
+
+
+@command(choices)
+def embed(dataset: DatasetArgument, *, out: Path, embedder: EmbedderOption = None) -> Answer:
+    """Write the vectors of all images and captions of the next release as .npy files.
+
+    Their rows are in the order of the release: images by number, captions image by image.
+
+    Args:
+        out: Folder for images.npy and captions.npy.
+    """
+    import numpy as np
+
+    from loupe.flows.ccd.choice_test import released_samples, sample_vectors
+
+    _, store = opened()
+    require_dataset(store, dataset)
+    found = sample_vectors(opened_run(), released_samples(store, dataset), embedder)
+    out.mkdir(parents=True, exist_ok=True)
+    files = {"images": out / "images.npy", "captions": out / "captions.npy"}
+    np.save(files["images"], found.images)
+    np.save(files["captions"], found.captions)
+    counts = f"{len(found.images):,} images and {len(found.captions):,} captions"
+    return Answer(
+        {"embedder": found.model, **{name: str(file) for name, file in files.items()}},
+        [f"{found.model}: vectors of {counts} of {dataset} are in {out}"],
+    )
 
 
 @command(choices)

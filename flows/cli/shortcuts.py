@@ -11,7 +11,7 @@ from loupe.flows.cli.output import Answer, Figure, Line, Table
 if TYPE_CHECKING:
     from loupe.schemas.shortcuts import BlindResult
 
-_COLUMNS = ("question", "opponent", "right %", "95 %", "chance %", "p")
+_COLUMNS = ("question", "opponent", "asked", "score %", "95 %", "chance %", "p")
 
 
 def shortcuts(
@@ -22,23 +22,25 @@ def shortcuts(
 ) -> Answer:
     """Train opponents that do not see the content, and show what they reach.
 
-    They use statistics of pixels, files, names, order and wording. Exit code 1 if one of them is
-    better than chance by more than the margin (p < 0.01).
+    They use statistics of pixels, files, names, position and wording. Exit code 1 if one of them is
+    better than chance by more than the margin (p < 0.01) and the build did not accept that.
 
     Args:
         margin: Percentage points above chance that are no shortcut.
     """
-    from loupe.flows.evaluation.shortcuts import certify
+    from loupe.release.shortcuts import certify, shortcut_sentence
 
-    certificate = certify(_folder_of(release), split)
-    found = [one for one in certificate.results if one.is_shortcut(margin)]
+    certificate = certify(_folder_of(release), split, margin=margin)
     lines: list[Line] = []
-    if not certificate.results:
-        lines.append("nothing to ask: no contrastive groups, and one source only (or too few)")
-    else:
+    if certificate.results:
         lines.append(Table("shortcuts", _COLUMNS, map(_cells, certificate.results)))
-    lines += [f"shortcut: {sentence(one)}" for one in found]
-    return Answer(certificate, lines, bool(found))
+    elif not certificate.too_few:
+        lines.append("nothing to ask: no contrastive groups, no candidates, one source only")
+    lines += [f"{question}: too few to tell" for question in certificate.too_few]
+    for one in certificate.shortcuts:
+        accepted = "" if one in certificate.unaccepted else " (accepted)"
+        lines.append(f"shortcut{accepted}: {shortcut_sentence(one)}")
+    return Answer(certificate, lines, bool(certificate.unaccepted))
 
 
 def _folder_of(release: str) -> Path:
@@ -60,17 +62,9 @@ def _cells(one: "BlindResult") -> tuple[object, ...]:
     return (
         one.question,
         one.opponent,
+        Figure(f"{one.questions:,}"),
         Figure(f"{one.right:.1f}"),
         Figure(f"{one.low:.1f}–{one.high:.1f}"),
         Figure(f"{one.chance:.1f}"),
         Figure(f"{one.p_value:.4f}"),
-    )
-
-
-def sentence(one: "BlindResult") -> str:
-    """Return a result as a sentence."""
-    used = f" (mostly by {', '.join(one.used)})" if one.used else ""
-    return (
-        f"{one.question}: {one.right:.1f} % are right by {one.opponent} alone{used}; "
-        f"by chance {one.chance:.1f} %"
     )

@@ -10,6 +10,7 @@ from pydantic import Field
 from loupe.db.entities import datasets_of, find
 from loupe.db.store import Store
 from loupe.schemas.base import Record
+from loupe.schemas.encoding import ReleasedImages
 from loupe.schemas.errors import UsageError
 from loupe.schemas.records import Source
 from loupe.schemas.release import ReleaseAbout
@@ -22,9 +23,13 @@ class Statement(ReleaseAbout):
 
     Attributes:
         permitted_terms: why the terms of a source permit the release, by source name.
+        images: how images are released, as in a build file.
+        accepted_shortcuts: what blind opponents may find, as in a build file.
     """
 
     permitted_terms: dict[str, str] = Field(default_factory=dict)
+    images: ReleasedImages | None = None
+    accepted_shortcuts: tuple[str, ...] = ()
 
 
 class Statements(Record):
@@ -35,10 +40,15 @@ class Statements(Record):
 
 
 class ReleaseFacts(NamedTuple):
-    """Facts of a release; `permitted_terms` are reasons by source."""
+    """Facts of a release; `permitted_terms` are reasons by source.
+
+    `images` and `accepted_shortcuts` are those of a build (`loupe.schemas.build.Build`).
+    """
 
     about: ReleaseAbout | None
     permitted_terms: Mapping[str, str]
+    images: ReleasedImages | None = None
+    accepted_shortcuts: tuple[str, ...] = ()
 
 
 def release_facts(
@@ -64,11 +74,17 @@ def release_facts(
     one = stated.datasets.get(dataset, Statement())
     values = stated.of_all.model_dump() | one.model_dump()
     permitted = {**stated.of_all.permitted_terms, **one.permitted_terms, **_pairs(permitted_by)}
-    del values["permitted_terms"]
+    for name in Statement.model_fields.keys() - ReleaseAbout.model_fields.keys():
+        del values[name]
     if date_released is not None:
         values["date_released"] = _day(date_released)
     about = ReleaseAbout.model_validate(values)
-    return ReleaseFacts(None if about == ReleaseAbout() else about, permitted)
+    return ReleaseFacts(
+        None if about == ReleaseAbout() else about,
+        permitted,
+        one.images or stated.of_all.images,
+        (*stated.of_all.accepted_shortcuts, *one.accepted_shortcuts),
+    )
 
 
 def _read(file: Path) -> Statements:

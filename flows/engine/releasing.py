@@ -45,7 +45,7 @@ from loupe.models.embedding import Vectors
 from loupe.models.profiles.loader import load_profile
 from loupe.models.profiles.settings import Settings
 from loupe.release.build import Inspection, build_release, no_inspection
-from loupe.release.contamination import Checks, WrittenSample
+from loupe.release.contamination import Certify, Checks, WrittenSample
 from loupe.release.format.publishable import published_name
 from loupe.release.format.row_files import ListedRelease
 from loupe.release.format.signing import (
@@ -55,12 +55,13 @@ from loupe.release.format.signing import (
     add_signature,
     signer_from_pem,
 )
+from loupe.release.shortcuts import certify_build
 from loupe.release.verify import verify_release
 from loupe.retrieval.contrastive import ContrastiveSamples
 from loupe.retrieval.distractors import mean_with_nearest
 from loupe.retrieval.embeddings import unit_rows
 from loupe.retrieval.logistic import guess_methods
-from loupe.schemas.base import canonical_json, digest_of
+from loupe.schemas.base import Record, canonical_json, digest_of
 from loupe.schemas.build import Build
 from loupe.schemas.embedding import PlainModelSpec
 from loupe.schemas.errors import ConfigurationError, IntegrityError, UsageError
@@ -77,6 +78,7 @@ from loupe.schemas.release import (
     OriginalsStatistics,
     UnusedStatistics,
 )
+from loupe.schemas.shortcuts import ShortcutCertificate
 from loupe.schemas.taxonomy import Tier
 
 # Agreement between people in the review queues of a dataset
@@ -203,7 +205,20 @@ def release_checks(
         about=stated.about,
         of_persons=_may_show_persons(store, dataset),
         permitted_terms=stated.permitted_terms,
+        images=stated.images,
+        certify=_certified_by(stated.accepted_shortcuts, progress),
     )
+
+
+def _certified_by(accepted: Sequence[str], progress: Progress | None) -> Certify:
+    """Return what certifies a release and refuses it for shortcuts that are not accepted."""
+
+    def certify(folder: Path) -> ShortcutCertificate | None:
+        if progress is not None:
+            progress.say("asking blind opponents whether files, pixels or words give answers away")
+        return certify_build(folder, accepted=accepted)
+
+    return certify
 
 
 def measured_nearest(
@@ -468,9 +483,15 @@ def release(
         report.release_id = patched.release.manifest.id
         return
     signer = release_signer(settings)
-    checks = release_checks(store, settings, report.dataset, embedder, context.progress)
+    facts = release_facts(settings.releases_file, report.dataset)
+    checks = release_checks(store, settings, report.dataset, embedder, context.progress, facts)
+    accepted = (*facts.accepted_shortcuts, *build.accepted_shortcuts)
     permitted = {one.name: one.permitted_by for one in build.sources if one.permitted_by}
-    checks = checks._replace(permitted_terms={**checks.permitted_terms, **permitted})
+    checks = checks._replace(
+        permitted_terms={**checks.permitted_terms, **permitted},
+        images=build.images or facts.images,
+        certify=_certified_by(accepted, context.progress),
+    )
     report.release = context.settings.home / "releases" / f"{report.dataset}-{version}"
     inspect: Inspection = no_inspection
     if build.against:
@@ -479,7 +500,7 @@ def release(
         inspect = contamination_inspection(warn, refuse=False)
     inputs = None
     if not (build.against or signer):
-        inputs = _inputs(context, report.dataset, version, tier, checks)
+        inputs = _inputs(context, report.dataset, version, tier, checks, accepted)
         if (known := _built_of(store, inputs, report.release)) is not None:
             report.release_id, report.was_released = known.id, True
             return
@@ -505,7 +526,12 @@ def release(
 
 
 def _inputs(
-    context: RunContext, dataset: str, version: str, tier: Tier | None, checks: Checks
+    context: RunContext,
+    dataset: str,
+    version: str,
+    tier: Tier | None,
+    checks: Checks,
+    accepted: Sequence[str],
 ) -> str:
     """Return the digest of everything that determines a release, except comparisons with others.
 
@@ -519,6 +545,7 @@ def _inputs(
         notices = dataset_notices(connection, dataset, mark.withdrawal)
         records = [*checks.choices, *checks.agreement, *checks.unused, *audits, *notices]
     others = [one.manifest for one in list_releases(context.store, dataset)]
+    images = checks.images
     values = {
         "code": code_revision(),
         "name": [dataset, version, tier],
@@ -526,6 +553,8 @@ def _inputs(
         "others": [one.id for one in others if one.version != version],
         "about": checks.about and checks.about.model_dump(mode="json"),
         "terms": dict(checks.permitted_terms),
+        "images": images.model_dump() if isinstance(images, Record) else images,
+        "accepted": accepted,
         "records": [one.model_dump(mode="json") for one in records],
     }
     return digest_of(canonical_json(values))

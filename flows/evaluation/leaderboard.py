@@ -13,7 +13,7 @@ from loupe.db.store import Store
 from loupe.release.card.published import contrastive_dataset
 from loupe.release.format.manifest import MANIFEST
 from loupe.release.format.row_files import ListedRelease, chosen_split
-from loupe.retrieval.paired import paired_difference
+from loupe.retrieval.paired import corrected_for_best, paired_difference
 from loupe.retrieval.published import PublishedTable, named_datasets, published_on
 from loupe.schemas.base import Split
 from loupe.schemas.errors import UsageError
@@ -29,13 +29,17 @@ from loupe.schemas.evaluation import (
     Score,
     Scores,
 )
-from loupe.schemas.release import Manifest
+from loupe.schemas.quality import wilson_interval
+from loupe.schemas.release import ChoiceStatistics, Manifest
+from loupe.schemas.shortcuts import BlindResult, ShortcutQuestion
 from loupe.schemas.taxonomy import RetrievalTask
 
 # Scores by group of queries: the tables of a leaderboard.
 
 _TASKS = tuple(task.value for task in RetrievalTask)
 _OF_PAIRS = ("difference", "aspect", "method", "area")
+_OWN_GALLERY = "own gallery"
+"""Queries of one source among the images, or texts, of that source alone."""
 _OF_PERSONS = ("source", "granularity", "wording", "words")
 """The domains, granularities, styles and lengths of UFine3C, which are compared by mSD, too."""
 _RECALLS = 3  # of the metrics; those of contrastive pairs follow them
@@ -47,6 +51,8 @@ _NOTES = {
     "far more often on edited images than on found ones may see the traces of the editor.",
     "area": "The pairs with an edited image by the share of the anchor's area that was changed. A "
     "model that is right only where the area is large sees how much differs, but not what.",
+    _OWN_GALLERY: "Queries of one source in a gallery of that source alone. If the wording of a "
+    "caption tells its source, a model can leave out the others; here that does not help.",
     "setting": "Queries are original samples. original: coarse captions, original images; + fine "
     "captions: fine captions instead; + contrastive images: coarse captions, and contrastive "
     "images in the gallery, too; both: fine captions and contrastive images, as in the table "
@@ -157,12 +163,37 @@ class ContrastRow(NamedTuple):
             )
         means = {"images": self.found.nearest_images, "texts": self.found.nearest_texts}
         texts = {side: "–" if mean is None else f"{mean:.3f}" for side, mean in means.items()}
-        return {"name": self.name, **texts, "methods": methods}
+        return {"name": self.name, **texts, "methods": methods, "originals": self._originals}
+
+    @property
+    def _originals(self) -> str:
+        """How often a linear head on its image vectors finds the original of a group."""
+        if (head := self.found.original) is None:
+            return "–"
+        return (
+            f"{head.right:.1f} % ({head.low:.1f} … {head.high:.1f}); "
+            f"by chance {head.chance:.1f} %, p = {head.p_value:.4f}"
+        )
 
 
 # The leaderboard of a release: every model that was scored on it, chance, and published rows.
 
-RowKind = Literal["model", "chance"]
+RowKind = Literal["model", "chance", "blind", "people"]
+_TESTED: dict[Direction, str] = {
+    "text-to-image": "caption-to-image",
+    "image-to-text": "image-to-caption",
+}
+"""The direction of a forced-choice test, by the direction in which models are scored."""
+_ASKED: dict[Direction, tuple[ShortcutQuestion, ...]] = {
+    "text-to-image": (
+        "original image",
+        "matching pair",
+        "source of a caption",
+        "image with captions",
+    ),
+    "image-to-text": ("original captions", "matching pair"),
+}
+"""The questions to blind opponents that concern a direction."""
 _COMPARED = "R@1"
 _SIGNIFICANT = 0.05
 
@@ -171,7 +202,7 @@ _IMAGE_TO_TEXT: Direction = "image-to-text"
 
 
 class Row(NamedTuple):
-    """A row of a board: a model with its evaluation, or chance."""
+    """A row of a board: a model with its evaluation, chance, a blind opponent, or people."""
 
     kind: RowKind
     name: str
@@ -183,7 +214,8 @@ class Row(NamedTuple):
 class Comparison(NamedTuple):
     """A model compared with the best one on the same queries.
 
-    `p_value` is corrected for the number of models on the board (Bonferroni).
+    `p_value` is corrected for all pairs of the models that are compared (Bonferroni), because the
+    best one is known from the same queries.
     """
 
     name: str
@@ -207,7 +239,7 @@ class Comparison(NamedTuple):
 
 
 class Board(NamedTuple):
-    """The scores of all models in one direction: the best first, chance last.
+    """The scores of all models in one direction: the best first, then people, chance, opponents.
 
     `published` are the tables of papers about the dataset that this release resembles.
     `comparisons` are of each further model with the first, in the first metric.
@@ -274,7 +306,19 @@ class Leaderboard(NamedTuple):
             f"{name} also chose images or validated captions of this release, which may favour it."
             for name in names
         )
-        return (*self.unscored.values(), *favoured)
+        return (*self.unscored.values(), *favoured, *self._blind_notes)
+
+    @property
+    def _blind_notes(self) -> Iterable[str]:
+        """How to read the rows of blind opponents and of people, if there are any."""
+        kinds = {row.kind for one in self.boards for row in one.rows}
+        if "blind" in kinds:
+            yield (
+                "Rows with blind: opponents that cannot see the content (the card says what they "
+                "use). Their R@1 is among the images, or captions, of the right group only."
+            )
+        if "people" in kinds:
+            yield "Rows with people: a test among six options, not in the whole gallery."
 
 
 class FoundRelease(NamedTuple):
@@ -324,7 +368,10 @@ def arranged(found: FoundRelease, split: Split, stored: Sequence[StoredEvaluatio
     names = dict(zip((one.result.id for one in newest), model_names(newest), strict=True))
     is_drawn = found.manifest.demonstration  # published scores on photographs are no comparison
     like = None if is_drawn else published_dataset(found.manifest)
-    boards = [_board(direction, newest, names, like) for direction in DIRECTIONS]
+    boards = [
+        _with_references(_board(direction, newest, names, like), found.manifest, split)
+        for direction in DIRECTIONS
+    ]
     return Leaderboard(
         found.manifest,
         found.folder,
@@ -333,6 +380,45 @@ def arranged(found: FoundRelease, split: Split, stored: Sequence[StoredEvaluatio
         tuple(board for board in boards if board.rows),
         tuple(_group_tables(newest, names)),
     )
+
+
+def _with_references(board: Board, manifest: Manifest, split: Split) -> Board:
+    """The board with what people reach in forced-choice tests, and opponents that see nothing."""
+    if not board.rows:
+        return board
+    *models, chance = board.rows if board.rows[-1].kind == "chance" else (*board.rows, None)
+    people = [
+        _people(one)
+        for one in manifest.statistics.choices
+        if one.direction == _TESTED[board.direction] and one.total
+    ]
+    certificate = manifest.shortcuts
+    blind: list[Row] = []
+    if certificate is not None and certificate.split == split:
+        for question in _ASKED[board.direction]:
+            asked = [one for one in certificate.results if one.question == question]
+            blind += map(_blind, sorted(asked, key=lambda one: (-one.right, one.opponent)))
+    rows = (*models, *people, *([chance] if chance else ()), *blind)
+    return board._replace(rows=rows)
+
+
+def _people(one: ChoiceStatistics) -> Row:
+    low, high = wilson_interval(one.correct, one.total)
+    score = Score(value=100 * one.correct / one.total, low=100 * low, high=100 * high)
+    name = f"people: {one.tester}, among six similar ones ({one.total:,} answers)"
+    return Row("people", name, {_COMPARED: score})
+
+
+def _blind(one: BlindResult) -> Row:
+    """The row of an opponent. What tells classes has no score in a column, and says so itself."""
+    if one.metric == "accuracy":
+        name = f"blind: {one.opponent}, {one.question} in {one.right:.1f} % (chance {one.chance})"
+        return Row("blind", name, {})
+    name = f"blind: {one.opponent}, {_WITHIN[one.metric]} (chance {one.chance})"
+    return Row("blind", name, {one.metric: Score(value=one.right, low=one.low, high=one.high)})
+
+
+_WITHIN = {"R@1": "the right group known", "FG-CDA": "of two"}
 
 
 def published_dataset(manifest: Manifest) -> str | None:
@@ -385,7 +471,7 @@ def _board(
     first = rows[0].found if rows else None
     metrics = ordered_metrics({metric for row in rows for metric in row.scores})
     rows.sort(key=lambda row: _rank(row.scores, metrics))
-    comparisons = tuple(_comparisons(rows))
+    comparisons = tuple(compared_with_best([(row.name, row.found) for row in rows]))
     if first is not None and first.chance:
         rows.append(Row("chance", "chance", first.chance, found=first))
     return Board(
@@ -400,22 +486,25 @@ def _board(
     )
 
 
-def _comparisons(models: Sequence[Row]) -> Iterable[Comparison]:
-    """Compare every model with the best; evaluations without values by person are left out."""
+def compared_with_best(
+    models: Sequence[tuple[str, DirectionResult | None]],
+) -> Iterable[Comparison]:
+    """Compare every model with the first, which is the best one.
+
+    Evaluations without values by person, or of other queries, are left out.
+    """
     if not models:
         return
-    best, *others = models
-    for other in others:
-        ours = best.found.by_person if best.found else None
-        theirs = other.found.by_person if other.found else None
+    (best, first), *others = models
+    ours = first.by_person if first else None
+    for name, other in others:
+        theirs = other.by_person if other else None
         if ours is None or theirs is None or ours.queries != theirs.queries:
             continue
         best_hits, hits = 100 * np.array(ours.hits), 100 * np.array(theirs.hits)
         found = paired_difference(best_hits, hits, ours.queries)
-        p_value = min(1.0, found.p_value * len(others))
-        yield Comparison(
-            other.name, best.name, _COMPARED, found.difference, found.low, found.high, p_value
-        )
+        p_value = corrected_for_best(found.p_value, len(models))
+        yield Comparison(name, best, _COMPARED, found.difference, found.low, found.high, p_value)
 
 
 def _rank(scores: Scores, metrics: tuple[str, ...]) -> tuple[float, ...]:

@@ -74,7 +74,8 @@ def write_leaderboard(board: Leaderboard, out: Path) -> Written:
 
 _METHODS_NOTE = (
     "Edited or found: how often logistic regression on a contrastive image's vector, "
-    "cross-validated by group, is right; – with too few images of either kind."
+    "cross-validated by group, is right; – with too few images of either kind. Original of its "
+    "group: how often such a head on the vectors of all images finds it; – with too few groups."
 )
 
 

@@ -4,7 +4,7 @@ Finished work is reused: trainings are stored in a folder named by settings and 
 in the store.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
@@ -16,7 +16,12 @@ from loupe.db.releases import list_releases
 from loupe.db.store import Store
 from loupe.flows.engine.context import RunContext
 from loupe.flows.engine.embedding import pinned
-from loupe.flows.evaluation.leaderboard import FoundRelease, locate_release, published_dataset
+from loupe.flows.evaluation.leaderboard import (
+    FoundRelease,
+    compared_with_best,
+    locate_release,
+    published_dataset,
+)
 from loupe.flows.evaluation.run import (
     evaluate_release,
     evaluated_model,
@@ -31,7 +36,7 @@ from loupe.schemas.base import Record, canonical_json, digest_of
 from loupe.schemas.cfam import CfamTraining
 from loupe.schemas.embedding import CfamEmbedder, EmbedderSpec
 from loupe.schemas.errors import ConfigurationError, LoupeError, UsageError
-from loupe.schemas.evaluation import EvaluationResult
+from loupe.schemas.evaluation import DIRECTIONS, DirectionResult, EvaluationResult
 from loupe.schemas.text_files import read_settings
 from loupe.schemas.validation import nearest_hint, placed, validated
 
@@ -229,6 +234,7 @@ class Plan:
                 }
                 for need in self.needs
             ],
+            "comparisons": list(_comparisons(self.rows)),
             "rows": [
                 {
                     "label": row.experiment.label,
@@ -255,25 +261,51 @@ class Plan:
         }
 
 
-def _compared(row: PlannedRow, published: PublishedScores) -> dict[str, dict[str, float | None]]:
+def _compared(row: PlannedRow, published: PublishedScores) -> dict[str, dict[str, Any]]:
     """The published scores of a row in one direction and ours by metric, in percent.
 
-    FG-CDE is by type of difference and by aspect.
+    FG-CDE is by type of difference and by aspect. `distinguishable` says whether the published
+    score is outside of the 95 % interval of ours; None without an interval.
     """
     direction = published.direction
     found = row.result.direction(direction) if row.result else None
-    ours = {name: one.value for name, one in found.scores.items()} if found else {}
+    ours = dict(found.scores) if found else {}
     for group in row.result.groups if row.result else ():
         if group.dimension in ("difference", "aspect") and group.direction == direction:
-            ours[group.group] = group.scores["FG-CDE"].value
-    return {
-        name: {
+            ours[group.group] = group.scores["FG-CDE"]
+    compared = {}
+    for name, value in published.scores.items():
+        one = ours.get(name)
+        is_outside = None
+        if one is not None and one.low is not None and one.high is not None:
+            is_outside = not one.low <= value <= one.high
+        compared[name] = {
             "published": value,
-            "ours": ours.get(name),
-            "difference": round(ours[name] - value, 2) if name in ours else None,
+            "ours": one and one.value,
+            "low": one and one.low,
+            "high": one and one.high,
+            "difference": one and round(one.value - value, 2),
+            "distinguishable": is_outside,
         }
-        for name, value in published.scores.items()
-    }
+    return compared
+
+
+def _comparisons(rows: Sequence[PlannedRow]) -> Iterator[dict[str, Any]]:
+    """Compare our models of a table on the same queries with the best of them, in R@1."""
+    evaluated = [row for row in rows if row.result is not None]
+    for direction in DIRECTIONS:
+        by_release: dict[tuple[str, str], dict[str, DirectionResult]] = {}
+        for row in evaluated:
+            result = row.result
+            found = result.direction(direction) if result else None
+            if result is not None and found is not None and "R@1" in found.scores:
+                models = by_release.setdefault((result.release.id, result.split), {})
+                models[row.experiment.label] = found
+        for models in by_release.values():
+            ranked = sorted(models.items(), key=lambda one: -one[1].scores["R@1"].value)
+            for comparison in compared_with_best(ranked):
+                sentence = comparison.sentence or None
+                yield {"direction": direction, **comparison._asdict(), "sentence": sentence}
 
 
 def plan_table(

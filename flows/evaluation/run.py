@@ -60,6 +60,7 @@ from loupe.retrieval.evaluation import (
 from loupe.retrieval.logistic import guess_methods
 from loupe.retrieval.ranking import REPLICATES, Floats
 from loupe.retrieval.score_matrix import Rerank, mean_vectors
+from loupe.retrieval.shortcuts.opponents import Evidence, find_wanted
 from loupe.schemas.embedding import (
     BuiltinEmbedder,
     BuiltinStillsEmbedder,
@@ -77,6 +78,7 @@ from loupe.schemas.evaluation import (
     EvaluatedModel,
     EvaluatedRelease,
     EvaluationResult,
+    GroupResult,
     ShownItem,
 )
 from loupe.schemas.profile import EditCheckSettings
@@ -268,11 +270,14 @@ class ContrastiveSides(NamedTuple):
         """
         texts, samples = self.texts.rows, self.samples
         images = mean_vectors(self.images.rows, texts.shape[1])
-        return contrastive_result(
+        vectors = Evidence("vectors of the model", images.astype(np.float64))
+        head = find_wanted("original image", vectors, samples.anchors, samples.is_original)
+        found = contrastive_result(
             contrast_similarity(images, samples),
             benchmark_distractors(images, texts, samples.image_of_text),
             guess_methods(images, samples),
         )
+        return found.model_copy(update={"original": head})
 
     def _settings(self, direction: Direction) -> dict[str, tuple[Side, Side]]:
         """Queries and gallery of each setting of figure 4, and of all samples as queries."""
@@ -376,12 +381,14 @@ def evaluate_release(
     else:
         matching, contrasts = _matching(context, read, spec), None
         protocol = PROTOCOL + (RERANKED.format(matching.first) if matching else "")
-        scored = [
-            score_direction(
-                one, *_asked(read, one, vectors), rerank=matching.rerank(one) if matching else None
-            )
-            for one, vectors in embedded.items()
-        ]
+        scored = []
+        for one, vectors in embedded.items():
+            asked = _asked(read, one, vectors)
+            found = score_direction(one, *asked, rerank=matching.rerank(one) if matching else None)
+            if matching is None:
+                of_sources = tuple(_within_sources(read, one, *asked))
+                found = found._replace(groups=(*found.groups, *of_sources))
+            scored.append(found)
     result = EvaluationResult(
         release=EvaluatedRelease.model_validate(read.manifest, from_attributes=True),
         split=read.split,
@@ -458,6 +465,32 @@ def _asked(read: ReadRelease, direction: Direction, embedded: _Embedded) -> tupl
     """Queries and gallery of a direction."""
     images, texts = sides(read, embedded.images, embedded.texts)
     return (texts, images) if direction == "text-to-image" else (images, texts)
+
+
+def _within_sources(
+    read: ReadRelease, direction: Direction, queries: Side, gallery: Side
+) -> Iterator[GroupResult]:
+    """Score the queries of each source among the images, or texts, of that source alone.
+
+    The wording of a caption may tell its source, which then leaves out most of a gallery. Tasks
+    have sources because of their content, so they are not scored like this.
+    """
+    sources = [row.source for row in read.rows]
+    if len(set(sources)) < 2 or read.manifest.statistics.tasks:
+        return
+    of_texts = [row.source for row in read.rows for _ in row.captions]
+    of_queries, of_gallery = (
+        (of_texts, sources) if direction == "text-to-image" else (sources, of_texts)
+    )
+    for source in dict.fromkeys(sources):
+        own = queries.chosen(np.array(of_queries) == source)
+        yield score_setting(
+            source,
+            direction,
+            own,
+            gallery.chosen(np.array(of_gallery) == source),
+            dimension="own gallery",
+        )
 
 
 def without_reranking(spec: EmbedderSpec) -> EmbedderSpec:
@@ -573,6 +606,10 @@ class EvaluationReport:
             "evaluations": [
                 {**one.evaluation.as_json(), "is_new": one.is_new} for one in self.stored
             ],
+            "comparisons": {
+                one.direction: [comparison._asdict() for comparison in one.comparisons]
+                for one in self.board.boards
+            },
             "leaderboard": str(self.written.page),
         }
 

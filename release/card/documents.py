@@ -61,6 +61,7 @@ from loupe.schemas.licences import licence_of
 from loupe.schemas.pages import template_environment
 from loupe.schemas.quality import wilson_interval
 from loupe.schemas.release import HISTOGRAM_STEP, Manifest, ReleaseAbout, TaskStatistics
+from loupe.schemas.shortcuts import ShortcutQuestion
 from loupe.schemas.similarity import Contamination
 from loupe.schemas.taxonomy import TIERS, PrimaryType, in_order, tiers_within
 
@@ -187,6 +188,16 @@ _SHOWN_VIDEOS = 50
 _SHOWN_AUTHORS = 30
 
 
+BLIND_QUESTIONS: Final[dict[ShortcutQuestion, str]] = {
+    "original image": "which image of a group is the original",
+    "original captions": "which captions of a group are the original's",
+    "matching pair": "which of two images a caption belongs to",
+    "source of a caption": "which source a caption is about",
+    "image with captions": "which images have captions",
+}
+"""The questions to blind opponents, in the words of the card and the leaderboard."""
+
+
 def render_card(manifest: Manifest) -> str:
     """The `README.md` of a release."""
     template = card_environment().get_template("card.md.j2")
@@ -257,6 +268,7 @@ def card_environment() -> Environment:
         settings=settings_in_words,
         conditions=conditions_in_words,
         bar=text_bars,
+        blind_question=BLIND_QUESTIONS.get,
     )
     environment.globals["share"] = share_text
     return environment

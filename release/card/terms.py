@@ -181,22 +181,35 @@ class DerivedTerms:
 
     def __init__(self) -> None:
         self._anchors: dict[str, str] = {}
+        self._waiting: dict[str, list[tuple[str, str]]] = {}
         self.wrong: list[str] = []
 
     def check(
         self, file_path: str, licence: str, anchor: str | None, method: str | None
     ) -> str | None:
-        """Check a row; returns a problem or None. Anchors must come before their images."""
+        """Check a row; returns a problem or None. Rows of a group must follow each other."""
         if anchor is None:
             self._anchors = {file_path: licence}
+            edits = self._waiting.pop(file_path, [])
+            wrong = [edit for edit, one in edits if not is_compatible(licence, one)]
+            if not wrong:
+                return None
+            problem = (
+                f"is under {licence!r}, which does not allow the licences of what was edited out "
+                f"of it: {', '.join(wrong)}"
+            )
+        elif method != "edit":
             return None
-        original = self._anchors.get(anchor)
-        if method != "edit" or original is None or is_compatible(original, licence):
+        elif (original := self._anchors.get(anchor)) is None:
+            self._waiting.setdefault(anchor, []).append((file_path, licence))
             return None
-        problem = (
-            f"is under {licence!r}, and was edited out of {anchor}, which is under {original!r} "
-            f"and does not allow that"
-        )
+        elif is_compatible(original, licence):
+            return None
+        else:
+            problem = (
+                f"is under {licence!r}, and was edited out of {anchor}, which is under "
+                f"{original!r} and does not allow that"
+            )
         self.wrong.append(f"{file_path} {problem}")
         return problem
 

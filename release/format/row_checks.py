@@ -11,12 +11,17 @@ from loupe.schemas.taxonomy import CANDIDATES, Tier, tiers_within
 class BuiltRows:
     """Checks the rows of a build one after the other.
 
-    With `has_groups` each image has its own id, and contrastive images follow their anchor; in
-    other releases an id is that of an identity.
+    With `has_groups` each image has its own id, and contrastive images follow their anchor, or in a
+    `neutral` order stand anywhere beside it; in other releases an id is that of an identity.
     """
 
-    def __init__(self, *, has_groups: bool, tier: Tier | None = None) -> None:
+    def __init__(
+        self, *, has_groups: bool, tier: Tier | None = None, neutral: bool = False
+    ) -> None:
         self._has_groups = has_groups
+        self._neutral = neutral
+        self._seen: set[str] = set()
+        self._group = ""
         self._tiers: tuple[Tier | None, ...] = tiers_within(tier) if tier else (None,)
         self._ids: dict[tuple[str, str], int] = {}
         self._number = 0
@@ -47,15 +52,28 @@ class BuiltRows:
         if row.id != (wanted := self._wanted_id(row)):
             yield f"has the id {row.id}; expected {wanted}"
         self._last_id = row.id
-        yield from self._faults_of_place(row)
+        if self._neutral and self._has_groups:
+            yield from self._faults_of_group(row)
+        else:
+            yield from self._faults_of_place(row)
 
     def _wanted_id(self, row: ReleaseRow) -> int:
         if self._has_groups:
             return self._last_id + 1
         return self._ids.setdefault((row.source, row.identity), len(self._ids) + 1)
 
+    def _faults_of_group(self, row: ReleaseRow) -> Iterator[str]:
+        """Faults of a row in a neutral order: a group is in one place, whatever its order."""
+        group = row.contrast.anchor if row.contrast else row.file_path
+        if group == self._group:
+            return
+        if group in self._seen:
+            yield f"is apart from the group of {group}"
+        self._seen.add(group)
+        self._group = group
+
     def _faults_of_place(self, row: ReleaseRow) -> Iterator[str]:
-        place: tuple[RowKey, ...] = (_key_of(row),)
+        place: tuple[RowKey, ...] = (self._key_of(row),)
         if row.contrast is None:
             self._anchor = row
         elif self._anchor is None or row.contrast.anchor != self._anchor.file_path:
@@ -63,11 +81,11 @@ class BuiltRows:
         elif self._anchor.split != row.split:
             yield f"is in the split {row.split!r}, its anchor in {self._anchor.split!r}"
         else:
-            place = (_key_of(self._anchor), _key_of(row))
+            place = (self._key_of(self._anchor), self._key_of(row))
         if place <= self._last:
             yield "is out of order, or there twice"
         self._last = place
 
-
-def _key_of(row: ReleaseRow) -> RowKey:
-    return RowKey.of(row.split, row.source, row.identity, row.source_file_path)
+    def _key_of(self, row: ReleaseRow) -> RowKey:
+        key = RowKey.of(row.split, row.source, row.identity, row.source_file_path)
+        return key.neutral() if self._neutral else key

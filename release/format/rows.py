@@ -10,7 +10,7 @@ from math import isfinite
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, get_args
 
-from loupe.schemas.base import Box, Split, canonical_json
+from loupe.schemas.base import Box, Split, canonical_json, sha256_of
 from loupe.schemas.release import DatasetForm, Manifest
 from loupe.schemas.taxonomy import DifferenceType, RetrievalTask, Tier
 
@@ -36,6 +36,16 @@ class RowKey(NamedTuple):
             natural_key(identity),
             natural_key(file_path),
         )
+
+    def neutral(self) -> "RowKey":
+        """The key of the same image in an order that does not follow the names in its source.
+
+        These may number what was made first.
+        """
+        identity, file_path = (
+            sha256_of(self.source + name).encode() for name in (self.identity, self.file_path)
+        )
+        return RowKey(self.split, self.source, identity, file_path)
 
 
 @lru_cache(maxsize=4096)  # sources and identities repeat from row to row
@@ -66,17 +76,25 @@ class RowForm(NamedTuple):
         contrasts: coarse captions, translations, and the difference from the anchor.
         terms: licence, creator and source page, if images have their own terms.
         own: columns of the dataset's own records.
+        encoded: the digest of the stored image, if all images were encoded for the release.
     """
 
     tasks: bool = False
     contrasts: bool = False
     terms: bool = False
     own: tuple["Column", ...] = ()
+    encoded: bool = False
 
     @classmethod
     def of(cls, columns: Container[str], own: tuple["Column", ...] = ()) -> "RowForm":
         """The form of rows with these columns, and columns of their own."""
-        return cls("task" in columns, "contrast" in columns, "licence" in columns, own)
+        return cls(
+            "task" in columns,
+            "contrast" in columns,
+            "licence" in columns,
+            own,
+            "stored_sha256" in columns,
+        )
 
     def fits(self, row: Mapping[str, Any]) -> bool:
         """Whether a row has the columns of this form and no others."""
@@ -175,7 +193,8 @@ def form_of(manifest: Manifest) -> RowForm:
     counted = manifest.statistics
     contrasts = counted.contrasts is not None
     own = own_columns_of(manifest.form) if manifest.form else ()
-    return RowForm(bool(counted.tasks), contrasts, bool(counted.licences) or contrasts, own)
+    terms = bool(counted.licences) or contrasts
+    return RowForm(bool(counted.tasks), contrasts, terms, own, manifest.encoding is not None)
 
 
 def own_columns_of(form: DatasetForm) -> tuple[Column, ...]:
@@ -363,7 +382,8 @@ class ReleaseRow(NamedTuple):
 
     `task` and `tier` are those of the image, for benchmarks of tasks. `coarse_captions`,
     `translations` and `contrast` are for contrastive benchmarks, in which `id` is the number of the
-    image. `own` are the dataset's own records, by column.
+    image. `own` are the dataset's own records, by column. `stored_sha256` is the digest of the
+    stored image if this one was encoded for the release; empty if it is the stored one.
     """
 
     number: int
@@ -387,6 +407,7 @@ class ReleaseRow(NamedTuple):
     contrast: ReleasedContrast | None = None
     terms: ReleasedTerms = NO_TERMS
     own: Mapping[str, Sequence[Mapping[str, Any]]] = MappingProxyType({})
+    stored_sha256: str = ""
 
     @classmethod
     def of(cls, row: Mapping[str, Any], terms: ReleasedTerms = NO_TERMS) -> "ReleaseRow":
@@ -415,6 +436,7 @@ class ReleaseRow(NamedTuple):
             ),
             terms=terms,
             own={name: row[name] for name in own_names(row)},
+            stored_sha256=row.get("stored_sha256") or "",
             **{name: row[name] for name in _SAME},
         )
 
@@ -425,6 +447,8 @@ class ReleaseRow(NamedTuple):
             **_columns_of(self.captions, CAPTION_COLUMNS),
             "crop": self.crop and self.crop._asdict(),
         }
+        if form.encoded:
+            row["stored_sha256"] = self.stored_sha256
         if form.tasks:
             row |= {"task": self.task, "tier": self.tier}
         if form.contrasts:

@@ -1,6 +1,6 @@
 """Temporary data of a build or verification, on disk so that memory does not grow with the rows."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -72,6 +72,10 @@ def _digest(text: str) -> str:
     return sha256_of(" ".join(text.split()).casefold().encode("utf-8", "surrogatepass"))
 
 
+ImageKey = tuple[int, bytes, bytes, bytes]
+"""What images are sorted by: a `RowKey`, as plain values."""
+
+
 class FoundFile(NamedTuple):
     """A file in a folder; `path` is relative to it."""
 
@@ -107,7 +111,7 @@ class Scratch:
 
     def add_image(
         self,
-        key: tuple[int, bytes, bytes, bytes],
+        key: ImageKey,
         entity_id: str,
         name: str,
         anchor_id: str | None = None,
@@ -126,6 +130,15 @@ class Scratch:
         Contrastive images follow their anchor; those without an anchor are in their own position.
         """
         return self._column(f"SELECT image.entity_id FROM {_BESIDE} ORDER BY {_GROUPED}")  # noqa: S608 our own words
+
+    def reorder(self, key_of: Callable[[ImageKey], ImageKey]) -> None:
+        """Order the images by other keys, made of their present ones."""
+        rows = self._database.execute(f"SELECT rowid, {_KEY} FROM image").fetchall()  # noqa: S608 our own words
+        keys = ((*key_of(tuple(key)), number) for number, *key in rows)
+        self._database.executemany(
+            "UPDATE image SET split = ?, source = ?, identity = ?, file_path = ? WHERE rowid = ?",
+            keys,
+        )
 
     def has_contrasts(self, anchor_id: str) -> bool:
         """Whether any image has this one as its anchor."""

@@ -46,6 +46,8 @@ from loupe.release.lineage import (
     LineageTable,
 )
 from loupe.release.withdrawn.files import erasure_of
+from loupe.schemas.base import digest_of
+from loupe.schemas.encoding import ImageEncoding
 from loupe.schemas.errors import IntegrityError, UsageError
 from loupe.schemas.processes import scratch_database
 
@@ -168,6 +170,36 @@ def _object(table: LineageTable, id_: str, text: str | None) -> dict[str, Any]:
     return values
 
 
+def _from_encoder(traced: Lineage, encoding: ImageEncoding, row: _Row) -> Lineage:
+    """The lineage of a released image, given that of the stored one."""
+    stored = traced.entities[traced.root].entity
+    settings = encoding.model_dump(exclude={"version", "libraries"})
+    agent = AgentNode(digest_of("agent", encoding.name), "software", *encoding.name.split("@"))
+    activity = ActivityNode(
+        digest_of("activity", encoding.name, encoding.libraries, stored.id),
+        "encode_image",
+        str(encoding.version),
+        {**settings, "libraries": encoding.libraries},
+        (agent.id,),
+    )
+    values = {name: row[name] for name in ("sha256", "width_px", "height_px")}
+    entity = TracedEntity(
+        id=digest_of("released_image", row["sha256"], stored.id),
+        dataset=stored.dataset,
+        kind="released_image",
+        state=stored.state,
+        payload=json.dumps(values),
+        withheld=(),
+    )
+    node = EntityNode(entity, activity.id, None, (("encoded_from", stored.id),))
+    return traced._replace(
+        root=entity.id,
+        entities={entity.id: node, **traced.entities},
+        activities={activity.id: activity, **traced.activities},
+        agents={agent.id: agent, **traced.agents},
+    )
+
+
 _NUMBER = re.compile(r"[1-9][0-9]{0,11}")
 _HEX = re.compile(r"[0-9a-f]+")
 _LAST = "g"  # sorts after all hex digits
@@ -191,6 +223,23 @@ class ReleasedLineage:
         if not any(True for _ in self._rows(ENTITIES, [entity_id])):
             raise UsageError(f"no entity {entity_id!r} is in the lineage of {self._folder}")
         return self.trace_page([entity_id])
+
+    def trace_named(self, name: str) -> Lineage:
+        """Return the lineage of the entity called `name`: see `find`.
+
+        A row whose image was encoded for the release starts with that image, which its encoder made
+        from the stored one.
+
+        Raises:
+            UsageError: if no entity has this name, or several have.
+            IntegrityError: if the tables cannot be read, or are inconsistent.
+        """
+        traced = self.trace(self.find(name))
+        encoding = read_manifest(self._folder).encoding
+        row = self._row(name, ["sha256", "width_px", "height_px"]) if encoding else None
+        if encoding is None or row is None:
+            return traced
+        return _from_encoder(traced, encoding, row)
 
     def trace_page(self, entity_ids: Sequence[str]) -> Lineage:
         """The lineage of several entities at once; its root is the first of them.

@@ -101,7 +101,7 @@ def verify_release(
             verify_documents(folder, manifest, shards, scratch, findings)
             verify_withdrawals(folder, manifest, shards, scratch, findings)
             if decode and rows.are_sound:
-                verify_images(folder, shards, findings)
+                verify_images(folder, shards, manifest.encoding, findings)
     except TooManyProblemsError:
         pass  # those found so far are returned
     finally:

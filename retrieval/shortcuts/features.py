@@ -8,15 +8,21 @@ from collections.abc import Mapping
 from io import BytesIO
 from itertools import pairwise
 from pathlib import PurePosixPath
+from typing import NamedTuple
 
 import cv2
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, JpegImagePlugin
 
+from loupe.schemas.decoders import as_rgb
+
 Features = dict[str, float]
 Plane = NDArray[np.float32]
 
+_MOST_PX = 512  # of a side, which bounds the time an image takes
+_THUMBNAIL = 4  # fields a side
+_COLOURS = ("red", "green", "blue")
 _BLOCK = 8  # JPEG transforms blocks of 8 x 8 pixels
 _FLAT = 12.0  # a larger difference of neighbours is mostly an edge of the content
 _BANDS = (0.0, 0.125, 0.25, 0.5, 0.75, 1.0)  # of the highest spatial frequency
@@ -24,12 +30,33 @@ _SEPARATORS = re.compile(r"[^0-9A-Za-z]")
 _SENTENCE_END = re.compile(r"[.!?。！？]")
 
 
+class Looks(NamedTuple):
+    """What opponents use of one image: its pixels, its colours, its file."""
+
+    pixels: Features
+    colours: Features
+    file: Features
+
+
+def looks_of(data: bytes) -> Looks:
+    """Return what opponents use of an encoded image."""
+    with Image.open(BytesIO(data)) as opened:
+        pixels = np.asarray(as_rgb(opened))
+    height, width = pixels.shape[:2]
+    file = file_features(data, width, height)
+    return Looks(pixel_features(pixels), colour_features(pixels), file)
+
+
 def pixel_features(pixels: NDArray[np.uint8]) -> Features:
     """Return statistics of an image that depend on its encoding, noise and colours.
+
+    Of a large image they are those of its middle, in whole blocks of JPEG.
 
     Args:
         pixels: RGB, of shape (height, width, 3).
     """
+    top, left = (max(0, side - _MOST_PX) // (2 * _BLOCK) * _BLOCK for side in pixels.shape[:2])
+    pixels = np.ascontiguousarray(pixels[top : top + _MOST_PX, left : left + _MOST_PX])
     planes = cv2.cvtColor(pixels, cv2.COLOR_RGB2YCrCb).astype(np.float32)
     luma = planes[..., 0]
     saturation = cv2.cvtColor(pixels, cv2.COLOR_RGB2HSV)[..., 1].astype(np.float32)
@@ -123,6 +150,20 @@ def _spectrum(luma: Plane) -> Features:
         band = power[(frequency > low) & (frequency <= high)]
         means.append(_log(float(band.mean())) if band.size else 0.0)
     return {f"power of band {at} of 4": mean - means[0] for at, mean in enumerate(means) if at}
+
+
+def colour_features(pixels: NDArray[np.uint8]) -> Features:
+    """Return the colours of an image in a few large fields: what it shows, hardly.
+
+    Args:
+        pixels: RGB, of shape (height, width, 3).
+    """
+    small = cv2.resize(pixels, (_THUMBNAIL, _THUMBNAIL), interpolation=cv2.INTER_AREA)
+    found = {}
+    for (row, column, channel), value in np.ndenumerate(small):
+        field = row * _THUMBNAIL + column + 1
+        found[f"{_COLOURS[channel]} of field {field} of {_THUMBNAIL**2}"] = float(value)
+    return found
 
 
 def size_features(width_px: int, height_px: int) -> Features:

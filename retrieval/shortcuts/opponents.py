@@ -1,29 +1,33 @@
 """Opponents that are trained, by cross-validation over groups, to answer without the content.
 
-Two forms of question: which member of a group is wanted (the original among its edits), and which
-class an item has (the source that a caption is about). Under chance, every member of a group is
-wanted equally often, and classes are independent of the features; p-values are from permutations.
+Three forms of question: which member of a group is wanted (the original among its edits), which of
+two members something belongs to, and which class an item has (the source that a caption is about).
+Under chance, every member of a group is wanted equally often, and classes are independent of the
+features; p-values are from permutations. Features and scores are rounded, so that the last digits
+of a processor's arithmetic decide nothing.
 """
 
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from loupe.retrieval.ranking import SEED, Floats, bootstrap_means
-from loupe.schemas.shortcuts import BlindResult, ShortcutQuestion
+from loupe.schemas.shortcuts import BlindResult, ShortcutMetric, ShortcutQuestion
 
 FOLDS = 5
-FEWEST_GROUPS = 10
-"""Fewer groups are not asked about: no accuracy would differ from chance."""
+FEWEST_GROUPS = 20
+"""Fewer groups, or fewer of one class, are not asked about: they are too few to tell."""
 
 _PERMUTATIONS = 9_999
 _MOST_WORDS = 1_024
 _WORD = re.compile(r"\w+")
 _SHOWN_FEATURES = 3
+_DIGITS = 6  # of features
+_DECIMALS = 4  # of scores and weights
 
 Ids = NDArray[np.intp]
 Flags = NDArray[np.bool_]
@@ -41,7 +45,7 @@ class Evidence:
     def of(cls, opponent: str, rows: Sequence[dict[str, float]]) -> "Evidence":
         """Return evidence of named numbers, the same names in each row."""
         names = tuple(rows[0]) if rows else ()
-        values = np.array([[row[name] for name in names] for row in rows], dtype=np.float64)
+        values = np.array([[_rounded(row[name]) for name in names] for row in rows])
         return cls(opponent, values, names)
 
     @classmethod
@@ -63,7 +67,7 @@ class Evidence:
 def find_wanted(
     question: ShortcutQuestion, evidence: Evidence, groups: ArrayLike, is_wanted: Flags
 ) -> BlindResult | None:
-    """Return how often an opponent finds the one wanted member of each group.
+    """Return how often an opponent finds the one wanted member of each group (R@1 within it).
 
     Args:
         question: what is asked.
@@ -74,6 +78,77 @@ def find_wanted(
     Returns:
         None if there are fewer than `FEWEST_GROUPS` groups.
     """
+    found = _scored(evidence, groups, is_wanted)
+    if found is None:
+        return None
+    right = _share_of_wanted(found.scores, found.wanted, found.group_of, found.sizes)
+    p_value = _p_of_choices(found.scores, found.group_of, found.sizes, float(right.sum()))
+    return _result(
+        question,
+        "R@1",
+        evidence,
+        right,
+        np.arange(len(found.sizes)),
+        chance=100 * float((1 / found.sizes).mean()),
+        p_value=p_value,
+        weights=found.weights,
+    )
+
+
+def match_pairs(
+    first: Evidence, second: Evidence, groups: ArrayLike, is_wanted: Flags
+) -> BlindResult | None:
+    """Return how often two opponents match members of a group without seeing both (FG-CDA).
+
+    One of them says how much an image looks like the original of its group, the other how much a
+    caption reads like its captions. What looks like the original goes with what reads like it.
+
+    Args:
+        first: features of the images, of shape (n, d).
+        second: features of their captions, of shape (n, e).
+        groups: the group of each member, of shape (n,).
+        is_wanted: whether a member is the original of its group, of shape (n,).
+
+    Returns:
+        None if there are fewer than `FEWEST_GROUPS` groups.
+    """
+    images, captions = (_scored(one, groups, is_wanted) for one in (first, second))
+    if images is None or captions is None:
+        return None
+    others = np.flatnonzero(~images.wanted)
+    originals = np.empty(len(images.sizes), dtype=np.intp)
+    originals[images.group_of[images.wanted]] = np.flatnonzero(images.wanted)
+    original = originals[images.group_of[others]]
+    agree = np.sign(images.scores[original] - images.scores[others]) * np.sign(
+        captions.scores[original] - captions.scores[others]
+    )
+    right = (agree + 1) / 2
+    gains = np.zeros(len(images.sizes))
+    np.add.at(gains, images.group_of[others], right - 0.5)
+    names = Evidence(f"{first.opponent} and {second.opponent}", first.values)
+    return _result(
+        "matching pair",
+        "FG-CDA",
+        names,
+        right,
+        images.group_of[others],
+        chance=50.0,
+        p_value=_p_of_signs(gains),
+        weights=images.weights,
+    )
+
+
+class _Scores(NamedTuple):
+    """Held-out scores of members of groups with several members, and the sums of weights."""
+
+    scores: Floats
+    wanted: Flags
+    group_of: Ids
+    sizes: Ids
+    weights: Floats
+
+
+def _scored(evidence: Evidence, groups: ArrayLike, is_wanted: Flags) -> _Scores | None:
     group_of, sizes = _numbered(groups)
     asked = sizes[group_of] > 1
     group_of, sizes = _numbered(group_of[asked])
@@ -87,17 +162,7 @@ def find_wanted(
         model = _classifier().fit(values[fitted], wanted[fitted])
         scores[held_out] = model.decision_function(values[held_out])
         weights += np.abs(model[-1].coef_[0])
-    right = _share_of_wanted(scores, wanted, group_of, sizes)
-    p_value = _p_of_choices(scores, group_of, sizes, float(right.sum()))
-    return _result(
-        question,
-        evidence,
-        right,
-        np.arange(len(sizes)),
-        chance=100 * float((1 / sizes).mean()),
-        p_value=p_value,
-        weights=weights,
-    )
+    return _Scores(np.round(scores, _DECIMALS), wanted, group_of, sizes, weights)
 
 
 def tell_class(
@@ -112,7 +177,7 @@ def tell_class(
         classes: the class of each item, the same in each group.
 
     Returns:
-        None if there is one class only, or one with fewer groups than folds.
+        None if there is one class only, or one with fewer than `FEWEST_GROUPS` groups.
     """
     group_of, sizes = _numbered(groups)
     names, class_of = np.unique(np.asarray(classes), return_inverse=True)
@@ -120,7 +185,7 @@ def tell_class(
     class_of_group = class_of[first_of_group]
     if len(sizes) < FEWEST_GROUPS or len(names) < 2:
         return None
-    if np.bincount(class_of_group).min() < FOLDS:
+    if np.bincount(class_of_group).min() < FEWEST_GROUPS:
         return None
     predicted = np.empty(len(class_of), dtype=np.intp)
     weights = np.zeros(evidence.values.shape[1])
@@ -131,6 +196,7 @@ def tell_class(
     right = (predicted == class_of).astype(np.float64)
     return _result(
         question,
+        "accuracy",
         evidence,
         right,
         group_of,
@@ -220,8 +286,21 @@ def _p_of_classes(predicted: Ids, group_of: Ids, class_of_group: Ids, right: flo
     return (as_good + 1) / (_PERMUTATIONS + 1)
 
 
+def _p_of_signs(gains: Floats) -> float:
+    """Return how often the sum of gains is as great if each group's is as often lost as won."""
+    random = np.random.default_rng(SEED)
+    signs = random.integers(0, 2, (_PERMUTATIONS, len(gains)), dtype=np.int8) * 2 - 1
+    as_good = int((signs @ gains >= gains.sum() - 1e-9).sum())
+    return (as_good + 1) / (_PERMUTATIONS + 1)
+
+
+def _rounded(value: float) -> float:
+    return float(f"{value:.{_DIGITS}g}")
+
+
 def _result(
     question: ShortcutQuestion,
+    metric: ShortcutMetric,
     evidence: Evidence,
     right: Floats,
     groups: ArrayLike,
@@ -231,15 +310,16 @@ def _result(
     weights: Floats,
 ) -> BlindResult:
     interval = bootstrap_means({"right": 100 * right}, groups)["right"]
-    strongest = np.argsort(-weights)[:_SHOWN_FEATURES] if evidence.names else ()
+    strongest = np.argsort(-np.round(weights, _DECIMALS), kind="stable")[:_SHOWN_FEATURES]
     return BlindResult(
         question=question,
         opponent=evidence.opponent,
+        metric=metric,
         questions=len(right),
         right=round(interval.value, 1),
         low=round(interval.low, 1),
         high=round(interval.high, 1),
         chance=round(chance, 1),
         p_value=p_value,
-        used=tuple(evidence.names[at] for at in strongest),
+        used=tuple(evidence.names[at] for at in strongest) if evidence.names else (),
     )

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from rapidfuzz.utils import default_process
 
 from loupe.retrieval.embeddings import read_array, unit_rows
@@ -27,6 +27,16 @@ class Similarity(NamedTuple):
         """Return all rows from the most to the least similar to `row`; ties in row order."""
         scores = np.round(self.scores(row), 12)  # rounded, so that ties stay ties
         return np.argsort(-scores, kind="stable")
+
+
+def vector_similarity(vectors: ArrayLike, name: str) -> Similarity:
+    """Return the cosine similarity of vectors, of shape (rows, dimensions), made by `name`.
+
+    Raises:
+        UsageError: a row is zero or not finite.
+    """
+    directions = unit_rows(np.asarray(vectors), f"the vectors of {name}")
+    return Similarity(f"embedder {name}", lambda row: directions @ directions[row])
 
 
 def embedding_similarity(path: Path, rows: int, what: str) -> Similarity:

@@ -67,11 +67,11 @@ CHOICES = ("quality", "choices")
 
 
 def test_choice_tests_are_drawn_answered_and_compared(loupe: Loupe, described: Store) -> None:
-    drawn = loupe(*CHOICES, "draw", DATASET, "--size", "10", "--seed", "2", "--json").json
+    asked = (*CHOICES, "draw", DATASET, "--size", "10", "--seed", "2", "--embedder", "words")
+    drawn = loupe(*asked, "--json").json
     assert len(drawn["tests"]) == 20
     assert drawn["image_similarity"] == drawn["caption_similarity"] == "words-tf-idf@1"
-    again = loupe(*CHOICES, "draw", DATASET, "--size", "10", "--seed", "2", "--json").json
-    assert again == drawn
+    assert loupe(*asked, "--json").json == drawn
     no_answers = loupe(*CHOICES, "result", DATASET)
     assert no_answers.exit_code == 2
     assert "has been answered yet" in no_answers.err
@@ -111,4 +111,21 @@ def test_embeddings_must_have_a_row_for_each_released_row(
     ]
     assert activity.configuration["image_similarity"] == drawn["image_similarity"]
     assert activity.configuration["size"] == 3
+    described.close()
+
+
+def test_distractors_are_found_by_the_vectors_of_a_model_that_are_also_written(
+    loupe: Loupe, described: Store, tmp_path: Path
+) -> None:
+    written = loupe(*CHOICES, "embed", DATASET, "--out", tmp_path, "--json").json
+    images, captions = (np.load(written[name]) for name in ("images", "captions"))
+    assert (len(images), len(captions)) == (24, 120)
+    asked = ("draw", DATASET, "--size", "5", "--json")
+    by_model = loupe(*CHOICES, *asked).json
+    assert by_model["image_similarity"] == f"embedder {written['embedder']}"
+    files = ("--image-embeddings", written["images"], "--text-embeddings", written["captions"])
+    assert loupe(*CHOICES, *asked, *files).json["tests"] == by_model["tests"]
+    both = loupe(*CHOICES, *asked, *files, "--embedder", "builtin")
+    assert both.exit_code == 2
+    assert "not both" in both.err
     described.close()

@@ -14,6 +14,7 @@ STATED = """
 [all]
 creators = [{ family_names = "Lovelace", given_names = "Ada" }, { name = "Example Laboratory" }]
 contact = "mailto:data@example.org"
+accepted_shortcuts = ["source of a caption"]
 permitted_terms = { CUHK-PEDES = "agreement of 2024", ICFG-PEDES = "paragraph 3" }
 
 [datasets.ufine3c]
@@ -21,6 +22,8 @@ title = "Streets"
 licence = "cc by 4.0"
 date_released = 2026-11-01
 permitted_terms = { CUHK-PEDES = "agreement of 2026" }
+images = "stored"
+accepted_shortcuts = ["original captions"]
 """
 
 
@@ -32,7 +35,7 @@ def file(tmp_path: Path) -> Path:
 
 
 def test_statements_on_all_datasets_and_on_one_are_merged(file: Path) -> None:
-    about, permitted = release_facts(file, "ufine3c")
+    about, permitted, images, accepted = release_facts(file, "ufine3c")
     assert about is not None
     assert (about.title, about.licence, about.contact) == (
         "Streets",
@@ -41,18 +44,19 @@ def test_statements_on_all_datasets_and_on_one_are_merged(file: Path) -> None:
     )
     assert [one.full_name for one in about.creators] == ["Ada Lovelace", "Example Laboratory"]
     assert permitted == {"CUHK-PEDES": "agreement of 2026", "ICFG-PEDES": "paragraph 3"}
+    assert (images, accepted) == ("stored", ("source of a caption", "original captions"))
 
 
 def test_options_override_the_file(file: Path) -> None:
     given = {"date_released": "2026-11-22", "permitted_by": ("CUHK-PEDES=a letter = yes",)}
-    about, permitted = release_facts(file, "ufine3c", **given)  # type: ignore[arg-type]
+    about, permitted, *_ = release_facts(file, "ufine3c", **given)  # type: ignore[arg-type]
     assert about is not None
     assert about.date_released == date(2026, 11, 22)
     assert permitted["CUHK-PEDES"] == "a letter = yes"
 
 
 def test_without_a_file_nothing_is_stated(tmp_path: Path) -> None:
-    assert release_facts(tmp_path / "none.toml", "ufine3c") == (None, {})
+    assert release_facts(tmp_path / "none.toml", "ufine3c") == (None, {}, None, ())
 
 
 def test_errors_in_the_file_are_named(tmp_path: Path) -> None:
@@ -70,7 +74,7 @@ def test_errors_in_the_file_are_named(tmp_path: Path) -> None:
         ),
         (
             "[all]\nzzz = 1",
-            "unknown key 'all.zzz'; known keys are contact, creators, date_released",
+            "unknown key 'all.zzz'; known keys are accepted_shortcuts, contact, creators",
         ),
         ("[all]\nlicence = 'research only'", "all.licence: must be a licence of SPDX's"),
         ("[all]\nlicence = 'CC BY-ND 4.0'", "such as CC-BY-4.0; got 'CC BY-ND 4.0'"),

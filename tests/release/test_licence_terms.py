@@ -98,7 +98,7 @@ def test_an_edited_image_keeps_the_share_alike_of_its_anchor(tmp_path: Path) -> 
     alike, other = licensed_under("CC-BY-SA-4.0"), licensed_under("CC-BY-NC-SA-4.0")
     with pytest.raises(IntegrityError, match="1 edited images") as refused:
         contrast_release(tmp_path / "a", alike, other)
-    assert "images/1_2.jpg is under 'CC-BY-NC-SA-4.0', and was edited out of images/1.jpg" in str(
+    assert "images/2.jpg is under 'CC-BY-NC-SA-4.0', and was edited out of images/1.jpg" in str(
         refused.value
     )
     folder = contrast_release(tmp_path / "b", alike, alike)

@@ -12,6 +12,7 @@ from prov.model import ProvDocument
 from typer.testing import CliRunner, Result
 
 from loupe.flows.cli.main import app
+from loupe.release.format.row_files import read_release
 from loupe.release.lineage import AGENTS, ENTITIES
 from loupe.release.lineage.reading import open_lineage
 from loupe.release.lineage.summaries import summarize
@@ -147,10 +148,13 @@ def test_the_command_needs_no_database(
 ) -> None:
     monkeypatch.setenv("LOUPE_HOME", str(tmp_path / "nowhere"))
     monkeypatch.setenv("LOUPE_DATABASE_URL", "postgresql://nobody@127.0.0.1:9/none")
-    path, entity_id = next((path, id_) for path, id_ in images_of(contrasts).items() if "_" in path)
+    rows = read_release(contrasts).rows
+    contrastive = next(row for row in rows if row.contrast is not None)
+    path, entity_id = contrastive.file_path, contrastive.image_entity_id
     drawn = loupe(path, "--release", contrasts)
     assert drawn.exit_code == 0
-    assert f"image {entity_id[:12]} in coco-ccd" in drawn.stdout
+    assert f"encoded from image {entity_id[:12]} in coco-ccd" in drawn.stdout
+    assert "made by encode_image v1, software loupe-images@1" in drawn.stdout
     assert "contrast of image" in drawn.stdout
     assert "imported from source" in drawn.stdout
     shown = drawn.stdout.partition("captions of this image")[2].splitlines()[1:]

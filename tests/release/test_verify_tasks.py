@@ -93,7 +93,7 @@ FAULTS = [
           "rows_differ", f"{JSON}: row 1 says captions []"),
     Fault("task changed in JSON",
           lambda f: edit_first(f, "v0", lambda row: row.update(task="scene")),
-          "rows_differ", f"{JSON}: row 1 says task 'scene'; Parquet says 'color'"),
+          "rows_differ", f"{JSON}: row 1 says task 'scene'; Parquet says 'count'"),
     Fault("task no name", lambda f: edit_both(f, "v0", {"task": "a/b"}),
           "task_wrong", f"{PARQUET}: row 1 is for the task 'a/b'; expected up to 60 letters"),
     Fault("tier changed in Parquet",
