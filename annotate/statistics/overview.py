@@ -193,7 +193,7 @@ def _blocked(queue: Queue, one: QueueStatistics, tasks: Sequence[TaskCount], nam
         parts.append(f"{many(unanswered, 'item')} to answer ({_listed(answering, name)})")
     if items.waiting:
         how = f"loupe queue push {queue.name}"
-        if queue.batch_size and answering:
+        if answering and answering != [SHARED]:
             how = "they follow in batches"
         parts.append(f"{many(items.waiting, 'item')} not given out ({how})")
     step = queue.name.removeprefix(f"{queue.dataset}-")

@@ -47,6 +47,7 @@ def add(
     """
     from loupe.db.reviews import add_annotator
     from loupe.db.store import Store
+    from loupe.flows.engine.desks import wake_watcher
     from loupe.models.profiles.settings import make_home
     from loupe.services.credentials import save_workspace
     from loupe.services.label_studio import check_name, label_studio_access, label_studio_name
@@ -64,6 +65,7 @@ def add(
         roles.append("adjudicator")
     added = add_annotator(store, name, label_studio_name(own), workspace.user_id, roles)
     save_workspace(own.home, added.pseudonym, workspace.credentials)
+    wake_watcher(own)
     lines = [f"{name} works here as {added.pseudonym} ({', '.join(added.roles)})"]
     if workspace.credentials.password is not None:
         lines.append(f"  how to log in: loupe annotator show {name!r}")
@@ -177,11 +179,13 @@ def reinstate(name: NameArgument, queue: QueueArgument) -> Answer:
     Answers that were revoked stay revoked.
     """
     from loupe.db.gold import reinstate_annotator
+    from loupe.flows.engine.desks import wake_watcher
 
-    _, store, person, _ = _person(name)
+    own, store, person, _ = _person(name)
     lifted = reinstate_annotator(store, queue, person.pseudonym)
     if not lifted:
         raise UsageError(f"{person.pseudonym} is not suspended from the queue {queue!r}")
+    wake_watcher(own)
     document = _as_json(person) | {"queue": queue, "lifted": lifted}
     return Answer(document, [f"{name} ({person.pseudonym}) works in {queue} again"])
 
@@ -192,6 +196,7 @@ def _set_state(name: str, state: "AnnotatorState", *, may_log_in: bool | None = 
     The account is changed before the store, so that a failure never leaves a login active.
     """
     from loupe.db.reviews import set_annotator_state
+    from loupe.flows.engine.desks import wake_watcher
     from loupe.services.label_studio import let_in
 
     own, store, person, credentials = _person(name)
@@ -204,6 +209,7 @@ def _set_state(name: str, state: "AnnotatorState", *, may_log_in: bool | None = 
     else:
         note(f"{person.server} is an external Label Studio: its owner manages the account")
     person = set_annotator_state(store, name, state)
+    wake_watcher(own)
     return Answer(_as_json(person), [f"{person.name}: {person.state}"])
 
 

@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from loupe.flows.cli.commands import command, group
-from loupe.flows.cli.options import QueueArgument, QueuesArgument, opened_queue, opened_queues
+from loupe.flows.cli.options import (
+    QueueArgument,
+    QueuesArgument,
+    opened_queue,
+    opened_queues,
+    settings,
+)
 from loupe.flows.cli.output import Answer, Figure, Note, Table, first
 from loupe.schemas.errors import UsageError
 from loupe.schemas.wording import many
@@ -123,14 +129,18 @@ def prioritize(
 ) -> Answer:
     """Send these items of a queue to annotators before others.
 
+    They come right after the tasks that are on a screen, or loaded there.
+
     Args:
         priority: Items with a higher number come first; 0: normal priority.
     """
     from loupe.db.reviews import set_priorities
+    from loupe.flows.engine.desks import wake_watcher
 
     store, chosen = opened_queue(queue)
     ids = _ids(store, chosen, entities)
     set_priorities(store, chosen.name, ids, priority)
+    wake_watcher(settings())
     items = len(set(ids))
     return Answer(
         {"queue": chosen.name, "items": items, "priority": priority},
