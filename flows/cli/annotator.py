@@ -90,7 +90,7 @@ def list_() -> Answer:
 def show(name: NameArgument, *, reveal: bool = False) -> Answer:
     """Show how a person logs in.
 
-    The password is printed only on a terminal, or with --reveal.
+    The password is printed only on a terminal, or with --reveal; --json has null otherwise.
 
     Args:
         reveal: Print the password even if the output is not a terminal.
@@ -99,12 +99,15 @@ def show(name: NameArgument, *, reveal: bool = False) -> Answer:
 
     own, _, person, credentials = _person(name)
     shown = reveal or sys.stdout.isatty()
-    login = _as_json(person) | _login(person, credentials, label_studio_address(own), shown)
-    texts = {
-        field: value if isinstance(value, str) else ", ".join(value)
-        for field, value in login.items()
+    login = _as_json(person) | _login(credentials, label_studio_address(own), shown)
+    unknown = {
+        "address": f"that of {person.server}",
+        "login": "the person's own account there",
+        "password": "(shown on a terminal, or with --reveal)" if login["login"] else "their own",
     }
-    return Answer(login, [f"{field + ':':<11} {text}" for field, text in texts.items()])
+    texts = {**login, "roles": ", ".join(person.roles)}
+    lines = [f"{field + ':':<11} {text or unknown[field]}" for field, text in texts.items()]
+    return Answer(login, lines)
 
 
 @command(app)
@@ -252,18 +255,17 @@ def _workspace(own: "Settings", url: str, name: str, token_file: Path | None) ->
 
 
 def _login(
-    person: "StoredAnnotator",
     credentials: "WorkspaceCredentials | None",
     address: str,
     reveal: bool,
 ) -> dict[str, Any]:
+    """Return how a person logs in, with None for what is not ours, or not to be shown."""
     if credentials is None or credentials.email is None or credentials.password is None:
-        return {"login": f"the person's own account on {person.server}"}
-    password = credentials.password.get_secret_value()
+        return {"address": None, "login": None, "password": None}
     return {
         "address": f"{address}/user/login/",
         "login": credentials.email,
-        "password": password if reveal else "(shown on a terminal, or with --reveal)",
+        "password": credentials.password.get_secret_value() if reveal else None,
     }
 
 

@@ -4,7 +4,7 @@ import sys
 from collections import Counter
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, get_args
 
 import typer
 
@@ -18,6 +18,7 @@ from loupe.flows.cli.options import (
 )
 from loupe.flows.cli.output import Answer, Figure, Note, Table, first
 from loupe.schemas.errors import UsageError
+from loupe.schemas.provenance import State
 from loupe.schemas.wording import many
 
 if TYPE_CHECKING:
@@ -84,12 +85,16 @@ def search(
 
     Args:
         words: Text that the record of an item contains; case is ignored.
-        state: Only items in this state, such as proposed; repeatable.
+        state: Only items in this state: proposed, accepted, rejected, superseded (edited), inactive
+            or withdrawn; repeatable.
         suspect: Only undecided items that the automatic check flagged, or did not flag.
         ids: Print only ids, one per line.
     """
     from loupe.annotate.queues import search_items
 
+    known = get_args(State)
+    for unknown in (one for one in state or () if one not in known):
+        raise UsageError(f"--state must be one of {', '.join(known)}; got {unknown!r}")
     store, chosen = opened_queue(queue)
     found = list(search_items(store, chosen, words, state, suspect=suspect))
     if ids:
