@@ -16,12 +16,14 @@ from loupe.schemas.base import digest_of
 class Worker(NamedTuple):
     """An annotator of a queue and their workload.
 
-    `open` counts their open tasks. They get at most `room` items now; None for no limit.
+    `open` counts their open tasks. They get at most `room` items now; None for no limit. Those who
+    are `idle` get what nobody else has room for.
     """
 
     pseudonym: str
     open: int
     room: int | None = None
+    idle: bool = False
 
 
 class Item(NamedTuple):
@@ -52,8 +54,9 @@ def assign(
 
     Annotators get no item twice, and at most their `room`. Items with a priority come first, then
     those that already have answers, so that they leave the queue. Each item goes to the least busy
-    annotator. Among equally busy annotators, a digest of seed and item decides, so that all pairs
-    of annotators share items, which are needed to measure agreement.
+    annotator who works now, or to an idle one. Among equally busy annotators, a digest of seed and
+    item decides, so that all pairs of annotators share items, which are needed to measure
+    agreement.
     """
     workers = sorted(workers)
     load = [worker.open for worker in workers]
@@ -68,7 +71,7 @@ def assign(
             for place, worker in enumerate(workers)
             if left[place] and worker.pseudonym not in item.past
         ]
-        free.sort(key=lambda place: (load[place], ties[place]))
+        free.sort(key=lambda place: (workers[place].idle, load[place], ties[place]))
         for place in free[: max(0, overlap - item.active)]:
             load[place] += 1
             left[place] -= 1

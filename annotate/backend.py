@@ -4,7 +4,7 @@ import json
 import math
 import ssl
 import warnings
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import cached_property, partial
 from itertools import count
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 MARKER = "loupe-queue:"
 """Prefix of the line in a project's description that names its queue and purpose."""
+
+UNOPENED_HEADER = "Loupe-Unopened"
+"""The header of a request to delete only unopened tasks (`loupe_desk/taking.py`)."""
 
 OPENED_WITH = "draft_id"
 """The name in a task's data of the id of the draft on its page."""
@@ -444,13 +447,32 @@ class LabelStudioDesk:
                 )
             after = page.tasks[-1].id
 
-    def delete_tasks(self, project_id: int, task_ids: Iterable[int]) -> None:
-        """Delete tasks of the project; missing ones are ignored."""
+    def delete_tasks(
+        self, project_id: int, task_ids: Iterable[int], *, unopened: bool = False
+    ) -> None:
+        """Delete tasks of the project; missing ones are ignored.
+
+        If they must be `unopened`, our own Label Studio keeps those that are open in a browser.
+        """
         delete = partial(self._sdk.actions.create, id="delete_tasks", project=project_id)
+        headers = {UNOPENED_HEADER: "1"} if unopened else {}
+        options = {**_ONCE, "additional_headers": headers}
         for batch in pages(task_ids, BATCH):  # an empty list selects all tasks
             what = f"delete {len(batch)} tasks of project {project_id}"
             selected = {"all": False, "included": batch}
-            self._ask(what, bool, delete, selected_items=selected)
+            self._ask(what, bool, delete, selected_items=selected, request_options=options)
+
+    def take_back(self, project_id: int, task_ids: Collection[int]) -> set[int]:
+        """Delete those of the tasks that nobody has opened or begun; return which are gone.
+
+        Our own Label Studio knows which tasks are open in a browser, and decides at once, so that
+        no answer can arrive in between. Another one knows only of answers and drafts.
+        """
+        wanted, after = set(task_ids), min(task_ids) - 1
+        there = [task for task in self.list_tasks(project_id, after=after) if task.id in wanted]
+        untouched = [task.id for task in there if not task.touched]
+        self.delete_tasks(project_id, untouched, unopened=True)
+        return wanted - {task.id for task in self.list_tasks(project_id, after=after)}
 
     def _find_project(
         self, marker: str, fields: Iterable[str], known: int | None = None

@@ -73,11 +73,13 @@ def mix(
     planned: Mapping[str, int],
     seen: Mapping[str, Seen],
     seed: str,
+    priorities: Mapping[str, int] | None = None,
 ) -> list[Assignment]:
     """Mix the assignments with gold items, each annotator's in the order to send them in.
 
     Digests with `seed` choose the items and positions, so that positions do not reveal them.
-    Annotators get no gold item that they had before or get now.
+    Annotators get no gold item that they had before or get now. Ordinary items with a higher
+    priority come first.
 
     Args:
         assignments: the ordinary ones.
@@ -85,7 +87,9 @@ def mix(
         planned: how many gold items an annotator gets, by pseudonym; fewer if none are left.
         seen: the items that each annotator had before, by pseudonym.
         seed: varies the draws of different queues.
+        priorities: those of ordinary items; 0 if an item is not in it.
     """
+    urgent = priorities or {}
     ordinary: dict[str, list[Assignment]] = defaultdict(list)
     for assignment in assignments:
         ordinary[assignment.pseudonym].append(assignment)
@@ -94,7 +98,11 @@ def mix(
         items = [one.entity_id for one in given]
         chosen = _unseen(gold, name, seen.get(name, Seen()), seed, items)[: planned.get(name, 0)]
         deck = [*given, *(Assignment(entity_id, name, gold=True) for entity_id in chosen)]
-        mixed += sorted(deck, key=lambda one: _digest("where", seed, one.pseudonym, one.entity_id))
+        deck.sort(key=lambda one: _digest("where", seed, one.pseudonym, one.entity_id))
+        in_turn = [one for one in deck if not one.gold]
+        in_turn.sort(key=lambda one: -urgent.get(one.entity_id, 0))
+        turns = iter(in_turn)
+        mixed += [one if one.gold else next(turns) for one in deck]
     return mixed
 
 

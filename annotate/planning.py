@@ -10,6 +10,14 @@ from loupe.annotate.audits import wanted
 from loupe.annotate.decisions import outcomes
 from loupe.annotate.gold import Seen, answers_to_qualify, gold_in_batch, mix, qualification_round
 from loupe.annotate.interfaces.registry import interface_of
+from loupe.annotate.pool import (
+    Hand,
+    conflicts_to_move,
+    for_those_without_work,
+    idle_people,
+    in_the_way,
+    out_of_turn,
+)
 from loupe.annotate.queues import SHARED, Purpose, Queue, candidates, needs_review
 from loupe.db.annotations import answer_counts, counted_answers, entity_states
 from loupe.db.gold import gold_items, suspended_annotators
@@ -25,11 +33,14 @@ class Plan(NamedTuple):
     """New tasks in the order to send them in, and open tasks that are obsolete.
 
     `short` counts the items that wait for the next batch, more people, or tomorrow (a daily cap).
+    `movable` are open tasks that others should get, or that should come later, if nobody has opened
+    them: the plan is made again after they were taken back.
     """
 
     new: tuple[StoredTask, ...] = ()
     obsolete: tuple[StoredTask, ...] = ()
     short: int = 0
+    movable: tuple[StoredTask, ...] = ()
 
 
 class People(NamedTuple):
@@ -172,11 +183,76 @@ class _Planner:
         busier = [_with_more(one, more[one.pseudonym]) for one in workers]
         looks = assign(wanted(self._store, queue), busier, 1, queue.name)
         got = Counter(assignment.entity_id for assignment in given)
-        short = [item for item in items if item.active + got[item.entity_id] < queue.overlap]
+        short = []
+        for item in items:
+            active = item.active + got[item.entity_id]
+            if active < queue.overlap:
+                short.append(item._replace(active=active))
         new = [self._task(one.entity_id, one.pseudonym, gold=one.gold) for one in mixed]
         new += [self._task(one.entity_id, one.pseudonym, "audit") for one in looks]
         new += self._adjudications(sorted(to_settle))
-        return Plan(tuple(new), short=len(short))
+        movable = self._movable(workers, mixed, short)
+        return Plan(tuple(new), short=len(short), movable=tuple(movable))
+
+    def _movable(
+        self, workers: Sequence[Worker], new: Sequence[Assignment], short: Sequence[Item]
+    ) -> list[StoredTask]:
+        """Return the open tasks that others should get, or that should come later."""
+        coming: dict[str, list[str]] = defaultdict(list)
+        for assignment in new:
+            coming[assignment.pseudonym].append(assignment.entity_id)
+        testing = answers_to_qualify(self._store, self._queue, self._people.annotators)
+        hands = []
+        for worker in workers:
+            name = worker.pseudonym
+            has_room = worker.room is None or worker.room > len(coming[name])
+            mine = self._open_in_order("review", name)
+            takes = has_room and name not in testing
+            hands.append(Hand(name, mine, tuple(coming[name]), worker.idle, takes))
+        urgent = [item for item in short if item.priority > 0]
+        found = [
+            *out_of_turn(hands, self._priorities),
+            *in_the_way(hands, self._priorities, urgent, self._queue.overlap),
+            *self._before_first_gold(hands),
+            *for_those_without_work(hands, lambda one: self._item(one).past),
+            *conflicts_to_move(
+                self._open_in_order("adjudication"), self._people.adjudicators, self._had
+            ),
+        ]
+        return list(dict.fromkeys(found))
+
+    def _open_in_order(
+        self, purpose: Purpose, assignee: str | None = None
+    ) -> tuple[StoredTask, ...]:
+        """Return the open tasks on the server in the order in which they open."""
+        found = []
+        for task in self._tasks.values():
+            is_theirs = assignee is None or task.assignee == assignee
+            is_here = task.task_id is not None and task.server == self._server
+            if task.purpose == purpose and task.state in WAITING and is_theirs and is_here:
+                found.append(task)
+        return tuple(sorted(found, key=lambda task: task.task_id or 0))
+
+    def _before_first_gold(self, hands: Sequence[Hand]) -> list[StoredTask]:
+        """Return the tasks of those without any gold item, if the queue has some now."""
+        queue, seen = self._queue, self._seen()
+        gold = gold_items(self._store, queue.name) if queue.gold_rate else {}
+        found: list[StoredTask] = []
+        for hand in hands:
+            name, later = hand.pseudonym, hand.unopened
+            known = seen.get(name, Seen())
+            if later and not known.gold and gold:
+                before = known._replace(
+                    ordinary=known.ordinary - {task.entity_id for task in later}
+                )
+                size = max(len(later), queue.batch - len(hand.open) + len(later))
+                if gold_in_batch(size, gold, queue.gold_rate, before, name, queue.name):
+                    found += later
+        return found
+
+    def _had(self, entity_id: str) -> set[str]:
+        """Return who has a part in an item."""
+        return {task.assignee for task in self._by_entity[entity_id] if task.state != "closed"}
 
     def _first_opinions(
         self, items: Sequence[Item], workers: Sequence[Worker]
@@ -211,7 +287,7 @@ class _Planner:
             if got[name] + planned[name] < room:  # nothing is left to fill the batch with
                 size = round(got[name] / (1 - rate))
                 planned[name] = min(planned[name], gold_among(size, name))
-        mixed = mix(given, gold, planned, seen, queue.name)
+        mixed = mix(given, gold, planned, seen, queue.name, self._priorities)
         for worker in workers:
             name = worker.pseudonym
             count = testing.get(name, 0) - worker.open
@@ -251,7 +327,7 @@ class _Planner:
             if task.purpose == "adjudication" and task.state in WAITING
         )
         for entity_id in entity_ids:
-            had = {task.assignee for task in self._by_entity[entity_id] if task.state != "closed"}
+            had = self._had(entity_id)
             free = [name for name in self._people.adjudicators if name not in had]
             chosen = min(free, key=lambda name: (load[name], name), default=SHARED)
             load[chosen] += 1
@@ -270,21 +346,23 @@ class _Planner:
         """Return the annotators with their open reviews, and what is left of the daily cap."""
         waiting = [task for task in self._tasks.values() if task.state in WAITING]
         reviews = Counter(task.assignee for task in waiting if task.purpose == "review")
-        cap = self._queue.daily_cap
-        if cap is None:
-            return [Worker(name, reviews[name]) for name in self._people.annotators]
-        taken = Counter(task.assignee for task in waiting)
-        taken.update(answer_counts(self._store, self._queue.name, midnight()))
-        return [
-            Worker(name, reviews[name], max(0, cap - taken[name]))
-            for name in self._people.annotators
-        ]
+        people, cap = self._people.annotators, self._queue.daily_cap
+        idle = idle_people(self._store, self._queue, people, datetime.now(UTC))
+        taken: Counter[str] = Counter()
+        if cap is not None:
+            taken.update(task.assignee for task in waiting)
+            taken.update(answer_counts(self._store, self._queue.name, midnight()))
+        workers = []
+        for name in people:
+            room = None if cap is None else max(0, cap - taken[name])
+            workers.append(Worker(name, reviews[name], room, name in idle))
+        return workers
 
     def _seen(self) -> dict[str, Seen]:
         ordinary: dict[str, set[str]] = defaultdict(set)
         gold: dict[str, set[str]] = defaultdict(set)
         for task in self._tasks.values():
-            if task.purpose == "review":
+            if task.purpose == "review" and task.state != "closed":
                 (gold if task.gold else ordinary)[task.assignee].add(task.entity_id)
         return {
             name: Seen(frozenset(ordinary[name]), frozenset(gold[name]), self._queue.qualification)
@@ -326,7 +404,7 @@ def _room(queue: Queue, worker: Worker) -> int | None:
     The next batch is sent when half of the last one is done. If each answer were followed by a
     task, an additional one would be recognised as gold.
     """
-    if queue.batch_size is None:
+    if worker.pseudonym == SHARED:
         return worker.room
-    batch = queue.batch_size - worker.open if worker.open <= queue.batch_size // 2 else 0
+    batch = queue.batch - worker.open if worker.open <= queue.batch // 2 else 0
     return batch if worker.room is None else min(batch, worker.room)

@@ -10,7 +10,14 @@ from loupe.annotate.interfaces.page import adjudication_config, adjudication_ins
 from loupe.annotate.interfaces.registry import interface_of
 from loupe.annotate.queues import Queue
 from loupe.db.annotations import annotations_of
-from loupe.db.reviews import StoredTask, load_cursor, note_erased, place_tasks, project_of_tasks
+from loupe.db.reviews import (
+    StoredTask,
+    close_tasks,
+    load_cursor,
+    note_erased,
+    place_tasks,
+    project_of_tasks,
+)
 from loupe.db.store import Store
 from loupe.schemas.errors import ServiceError
 
@@ -124,6 +131,19 @@ def remove_tasks(
             unread = _unread_tasks(store, desk, project_id, numbers)
             desk.delete_tasks(project_id, sorted({numbers[key] for key in numbers.keys() - unread}))
         yield [task for task in found if task.key not in unread]
+
+
+def take_back(store: Store, desks: Desks, tasks: Iterable[StoredTask]) -> int:
+    """Remove open tasks that nobody has opened or begun, and close them; return their number."""
+    by_project: dict[tuple[str, str, int], dict[int, str]] = defaultdict(dict)
+    for task in tasks:
+        if task.task_id is not None:
+            by_project[task.assignee, task.server, task.project_id][task.task_id] = task.key
+    count = 0
+    for (assignee, server, project_id), keys in sorted(by_project.items()):
+        gone = desks(assignee).take_back(project_id, keys)
+        count += close_tasks(store, [keys[number] for number in sorted(gone)], server)
+    return count
 
 
 def _unread_tasks(

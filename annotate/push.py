@@ -17,7 +17,7 @@ from loupe.annotate.interfaces.page import (
 )
 from loupe.annotate.interfaces.registry import interface_of
 from loupe.annotate.planning import make_plan, midnight
-from loupe.annotate.projects import Seat, project_spec, remove_tasks, settle
+from loupe.annotate.projects import Seat, project_spec, remove_tasks, settle, take_back
 from loupe.annotate.queues import SHARED, Queue
 from loupe.db.annotations import (
     annotations_of,
@@ -58,6 +58,8 @@ class PushReport(Record):
         conflicts: those among `pushed` that an adjudicator has to settle.
         duplicates: tasks that existed twice; one copy was removed.
         closed: tasks that were removed because no answer is needed any more.
+        moved: tasks that nobody had opened and that were taken back, for others or for items that
+            come first.
         sent_back: unclear answers whose authors have their task again, with the reason.
         short: items that wait for the next batch, for more people, or for tomorrow if there is
             a daily cap.
@@ -71,6 +73,7 @@ class PushReport(Record):
     conflicts: int = 0
     duplicates: int = 0
     closed: int = 0
+    moved: int = 0
     sent_back: int = 0
     short: int = 0
     projects: tuple[tuple[str, int], ...] = ()
@@ -83,6 +86,7 @@ class PushReport(Record):
             "conflicts for an adjudicator": self.conflicts,
             "duplicates removed": self.duplicates,
             "closed": self.closed,
+            "taken back unopened": self.moved,
             "unclear answers sent back to their authors": self.sent_back,
             "items wait for the next batch, more annotators or tomorrow": self.short,
         }
@@ -168,6 +172,10 @@ def _push(
     stored = review_tasks(store, queue.name)
     server = desks(SHARED).server_name
     plan = make_plan(store, queue, server, stored)
+    moved = take_back(store, desks, plan.movable)
+    if moved:
+        stored = review_tasks(store, queue.name)
+        plan = make_plan(store, queue, server, stored)
     known = (stored[task.key] for task in plan.new if task.key in stored)
     _send_back(store, desks, [task for task in known if task.state == "returned"])
     announce_tasks(store, plan.new, {})  # so that an interrupted push does not plan again
@@ -193,6 +201,7 @@ def _push(
         gold=sum(task.gold for task in plan.new),
         conflicts=sum(task.purpose == "adjudication" for task in plan.new),
         closed=closed,
+        moved=moved,
         sent_back=sent_back,
         short=plan.short,
         projects=projects,

@@ -104,7 +104,6 @@ Gold items have the purpose `review`, so that they cannot be recognised.
 
 SHARED = ""
 """The assignee of tasks in the installation's own account, used if no annotators were added."""
-_BATCH = 20
 
 
 def _policy(value: object) -> object:
@@ -136,8 +135,8 @@ class Step(Record):
         annotators: the names of the annotators of the step; empty for all annotators.
         adjudicators: the names of those who settle conflicts; empty for all adjudicators.
         gold_rate: the share of gold items among the items of each annotator.
-        batch: how many items an annotator has at a time, gold ones included; None for 20 if there
-            is a `gold_rate`, and for all at once otherwise.
+        batch: how many items an annotator has at a time, gold ones included. The installation's own
+            account has all at once.
         qualification: how many gold items an annotator answers before getting any other item.
         daily_cap: the maximum number of items per annotator and day; None for no limit.
         accuracy_floor: the accuracy on gold items below which an annotator's unconfirmed work is
@@ -167,7 +166,7 @@ class Step(Record):
     annotators: _Names = ()
     adjudicators: _Names = ()
     gold_rate: float = Field(default=0.0, ge=0, le=0.5)
-    batch: int | None = Field(default=None, ge=2)
+    batch: int = Field(default=20, ge=2)
     qualification: int = Field(default=0, ge=0)
     daily_cap: int | None = Field(default=None, ge=1)
     accuracy_floor: float = Field(default=0.7, ge=0, le=1)
@@ -179,11 +178,6 @@ class Step(Record):
     facts: str | None = None
     field: str = ""
     choices: tuple[str, ...] = ()
-
-    @property
-    def batch_size(self) -> int | None:
-        """The number of items that an annotator has at a time; None for all at once."""
-        return self.batch or (_BATCH if self.gold_rate else None)
 
     @model_validator(mode="after")
     def _can_judge(self) -> "Step":

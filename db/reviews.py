@@ -231,6 +231,27 @@ def acquire_queue_lock(connection: Connection, queue: str) -> None:
 
 
 @reads
+def newest_tasks(connection: Connection, queue: str) -> dict[str, datetime]:
+    """Return when each person was last given a task of a queue that they had never had."""
+    newest = func.max(ReviewTask.pushed_at)
+    query = select(ReviewTask.assignee, newest).where(ReviewTask.queue == queue)
+    return {row[0]: row[1] for row in connection.execute(query.group_by(ReviewTask.assignee))}
+
+
+@writes
+def note_asked(connection: Connection, server: str, user_ids: Iterable[int], now: datetime) -> None:
+    """Record that the pages of these accounts had no task left and asked for more."""
+    here = Annotator.server == server, Annotator.user_id.in_(sorted(set(user_ids)))
+    connection.execute(update(Annotator).where(*here).values(asked_at=now))
+
+
+@reads
+def asked_since(connection: Connection, since: datetime) -> set[str]:
+    """Return the pseudonyms of those whose pages asked for more tasks since a time."""
+    return set(connection.scalars(select(Annotator.pseudonym).where(Annotator.asked_at >= since)))
+
+
+@reads
 def count_tasks(connection: Connection) -> dict[tuple[str, str], int]:
     """Count review tasks by (queue, state)."""
     query = select(ReviewTask.queue, ReviewTask.state, func.count()).group_by(

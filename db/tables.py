@@ -423,6 +423,7 @@ class Annotator(Base):
     `name` is known to colleagues only; releases contain the pseudonym. `project_id`s belong to the
     person's own workspace on `server`, in which no one else works. `roles` are annotator and
     adjudicator, separated by a space; `state` is active, paused (no tasks, but a login) or left.
+    `asked_at` is when their page last asked for tasks because it had none.
     """
 
     pseudonym: Mapped[str] = mapped_column(String(32), primary_key=True)
@@ -432,6 +433,7 @@ class Annotator(Base):
     roles: Mapped[str] = mapped_column(Text)
     state: Mapped[str] = mapped_column(String(16))
     added_at: Mapped[datetime]
+    asked_at: Mapped[datetime | None]
 
 
 class ReviewPriority(Base):

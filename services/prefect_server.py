@@ -8,7 +8,7 @@ import logging
 import os
 import re
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -229,11 +229,12 @@ def _named_variables(profile: object) -> Iterator[str]:
 
 
 class PausedRun(NamedTuple):
-    """A paused run of a deployment."""
+    """A paused run of a deployment; `state` is its state as Prefect describes it."""
 
     id: str
     name: str
     tags: tuple[str, ...]
+    state: Mapping[str, Any] = {}
 
 
 def paused_tag(dataset: str) -> str:
@@ -252,9 +253,20 @@ def paused_runs(home: Path, server_url: str) -> list[PausedRun]:
         "sort": "START_TIME_ASC",
     }
     return [
-        PausedRun(run["id"], run["name"], tuple(run["tags"]))
+        PausedRun(run["id"], run["name"], tuple(run["tags"]), run["state"])
         for run in _asked(home, server_url, "flow_runs/filter", query)
     ]
+
+
+def restate_pause(home: Path, server_url: str, run: PausedRun, message: str) -> None:
+    """Change the message of a paused run's state, and nothing else of it.
+
+    Raises:
+        ServiceError: the server does not answer.
+    """
+    kept = {name: run.state[name] for name in ("type", "name", "data", "state_details")}
+    body = {"state": {**kept, "message": message}, "force": True}
+    _asked(home, server_url, f"flow_runs/{run.id}/set_state", body)
 
 
 def resume_run(home: Path, server_url: str, run: PausedRun, reason: str) -> None:

@@ -35,9 +35,10 @@
   let unsaved = null, since = 0, changed = 0, state = "", failed = null;
 
   const saved = () => "Draft saved at " + new Date().toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
-  const isClosed = status => status === 403 || status === 409;
+  const isClosed = status => status === 403 || status === 409 || status === 410;
   const problem = status => {
     if (status === 401) return "Not saved: log in again in another tab";
+    if (status === 410) return "Not saved: somebody else has this task now; reload the page for another";
     if (isClosed(status)) return "Not saved: answered in another tab, or taken back; reload the page";
     if (status === 400) return "Not saved: the server refused the text";
     if (status === 503) return "Not saved: no connection; trying again …";
@@ -114,7 +115,8 @@
       open = of;
       accepted = 0;
       unsaved = failed = null;
-      state = of.draftId ? "Draft saved" : "";
+      state = sessionStorage.loupeNotice ?? (of.draftId ? "Draft saved" : "");
+      sessionStorage.removeItem("loupeNotice");
     }
     const now = Date.now();
     if (window.Htx.isSubmitting) accepted = of.submissionStarted;

@@ -103,6 +103,7 @@ class Overview(Record):
 
     Attributes:
         at: the time.
+        ready: builds that waited for people and can go on now, and how.
         blocked: what each build waits for.
         problems: why a queue cannot continue, that no one works on it, or who is suspended; and
             what to do.
@@ -114,6 +115,7 @@ class Overview(Record):
     """
 
     at: datetime
+    ready: tuple[str, ...] = ()
     blocked: tuple[Remark, ...]
     problems: tuple[Remark, ...]
     findings: tuple[Remark, ...]
@@ -131,6 +133,7 @@ def overview(
     names: bool = False,
     facts: Callable[[Queue], Facts | None] = lambda _: None,
     hourly_rate: float | None = None,
+    ready: Sequence[str] = (),
 ) -> Overview:
     """Return the overview of these queues.
 
@@ -141,6 +144,7 @@ def overview(
         names: whether to show the names of annotators instead of their pseudonyms.
         facts: returns what extracts the facts of the texts of a queue, to compare them.
         hourly_rate: the cost of an annotator's hour, in any currency.
+        ready: builds that can go on now, a sentence each.
     """
     called = names_of_annotators(store) if names else {}
 
@@ -155,6 +159,7 @@ def overview(
     left = [_work_left(one, hourly_rate) for one in found if one.forecast.answers_needed]
     return Overview(
         at=now,
+        ready=tuple(ready),
         blocked=tuple(
             _blocked(queue, one, counts, name) for queue, one, counts in each if one.items.undecided
         ),
@@ -193,7 +198,7 @@ def _blocked(queue: Queue, one: QueueStatistics, tasks: Sequence[TaskCount], nam
         parts.append(f"{many(unanswered, 'item')} to answer ({_listed(answering, name)})")
     if items.waiting:
         how = f"loupe queue push {queue.name}"
-        if queue.batch_size and answering:
+        if answering and answering != [SHARED]:
             how = "they follow in batches"
         parts.append(f"{many(items.waiting, 'item')} not given out ({how})")
     step = queue.name.removeprefix(f"{queue.dataset}-")

@@ -47,6 +47,7 @@ def add(
     """
     from loupe.db.reviews import add_annotator
     from loupe.db.store import Store
+    from loupe.flows.engine.desks import wake_watcher
     from loupe.models.profiles.settings import make_home
     from loupe.services.credentials import save_workspace
     from loupe.services.label_studio import check_name, label_studio_access, label_studio_name
@@ -64,6 +65,7 @@ def add(
         roles.append("adjudicator")
     added = add_annotator(store, name, label_studio_name(own), workspace.user_id, roles)
     save_workspace(own.home, added.pseudonym, workspace.credentials)
+    wake_watcher(own)
     lines = [f"{name} works here as {added.pseudonym} ({', '.join(added.roles)})"]
     if workspace.credentials.password is not None:
         lines.append(f"  how to log in: loupe annotator show {name!r}")
@@ -88,7 +90,7 @@ def list_() -> Answer:
 def show(name: NameArgument, *, reveal: bool = False) -> Answer:
     """Show how a person logs in.
 
-    The password is printed only on a terminal, or with --reveal.
+    The password is printed only on a terminal, or with --reveal; --json has null otherwise.
 
     Args:
         reveal: Print the password even if the output is not a terminal.
@@ -97,12 +99,15 @@ def show(name: NameArgument, *, reveal: bool = False) -> Answer:
 
     own, _, person, credentials = _person(name)
     shown = reveal or sys.stdout.isatty()
-    login = _as_json(person) | _login(person, credentials, label_studio_address(own), shown)
-    texts = {
-        field: value if isinstance(value, str) else ", ".join(value)
-        for field, value in login.items()
+    login = _as_json(person) | _login(credentials, label_studio_address(own), shown)
+    unknown = {
+        "address": f"that of {person.server}",
+        "login": "the person's own account there",
+        "password": "(shown on a terminal, or with --reveal)" if login["login"] else "their own",
     }
-    return Answer(login, [f"{field + ':':<11} {text}" for field, text in texts.items()])
+    texts = {**login, "roles": ", ".join(person.roles)}
+    lines = [f"{field + ':':<11} {text or unknown[field]}" for field, text in texts.items()]
+    return Answer(login, lines)
 
 
 @command(app)
@@ -177,11 +182,13 @@ def reinstate(name: NameArgument, queue: QueueArgument) -> Answer:
     Answers that were revoked stay revoked.
     """
     from loupe.db.gold import reinstate_annotator
+    from loupe.flows.engine.desks import wake_watcher
 
-    _, store, person, _ = _person(name)
+    own, store, person, _ = _person(name)
     lifted = reinstate_annotator(store, queue, person.pseudonym)
     if not lifted:
         raise UsageError(f"{person.pseudonym} is not suspended from the queue {queue!r}")
+    wake_watcher(own)
     document = _as_json(person) | {"queue": queue, "lifted": lifted}
     return Answer(document, [f"{name} ({person.pseudonym}) works in {queue} again"])
 
@@ -192,6 +199,7 @@ def _set_state(name: str, state: "AnnotatorState", *, may_log_in: bool | None = 
     The account is changed before the store, so that a failure never leaves a login active.
     """
     from loupe.db.reviews import set_annotator_state
+    from loupe.flows.engine.desks import wake_watcher
     from loupe.services.label_studio import let_in
 
     own, store, person, credentials = _person(name)
@@ -204,6 +212,7 @@ def _set_state(name: str, state: "AnnotatorState", *, may_log_in: bool | None = 
     else:
         note(f"{person.server} is an external Label Studio: its owner manages the account")
     person = set_annotator_state(store, name, state)
+    wake_watcher(own)
     return Answer(_as_json(person), [f"{person.name}: {person.state}"])
 
 
@@ -246,18 +255,17 @@ def _workspace(own: "Settings", url: str, name: str, token_file: Path | None) ->
 
 
 def _login(
-    person: "StoredAnnotator",
     credentials: "WorkspaceCredentials | None",
     address: str,
     reveal: bool,
 ) -> dict[str, Any]:
+    """Return how a person logs in, with None for what is not ours, or not to be shown."""
     if credentials is None or credentials.email is None or credentials.password is None:
-        return {"login": f"the person's own account on {person.server}"}
-    password = credentials.password.get_secret_value()
+        return {"address": None, "login": None, "password": None}
     return {
         "address": f"{address}/user/login/",
         "login": credentials.email,
-        "password": password if reveal else "(shown on a terminal, or with --reveal)",
+        "password": credentials.password.get_secret_value() if reveal else None,
     }
 
 

@@ -86,11 +86,11 @@ def opened_store() -> Iterator["Store"]:
 
 def opened_run(budget: "Budget | None" = None, *, quiet: bool = False) -> "RunContext":
     """Open a run of this installation, which shows its progress on standard error."""
-    from loupe.flows.engine.context import open_context
+    from loupe.flows.engine.context import IN_PROCESS, open_context
     from loupe.flows.engine.report import Progress, console_progress
 
     progress = Progress() if quiet else console_progress(err)
-    return open_context(settings(), budget=budget, progress=progress, flow_run="in-process")
+    return open_context(settings(), budget=budget, progress=progress, flow_run=IN_PROCESS)
 
 
 def chosen_profile(name: str | None) -> "Profile":

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
@@ -209,26 +210,33 @@ def watch(
         with suppress(KeyboardInterrupt):
             while True:
                 started = time.monotonic()
-                _pull_and_push(queue, problems, builds)
+                _pull_and_push(queue, problems, builds, webhooks.take_asking())
                 # further answers arrive meanwhile, and the processor is for those who work
                 time.sleep(max(_PAUSE_SECONDS, _PAUSE_FACTOR * (time.monotonic() - started)))
                 webhooks.wait(every)
 
 
-def _pull_and_push(name: str | None, problems: dict[str, str], builds: "Continuation") -> None:
+def _pull_and_push(
+    name: str | None, problems: dict[str, str], builds: "Continuation", asking: Sequence[int]
+) -> None:
     """Pull and push once, and resume builds that can go on; the next round retries what failed.
+
+    The accounts `asking` have no task left.
 
     A problem of a queue (for example too few people), or of all, is printed when it is new;
     `problems` holds the known ones, by queue.
     """
     from loupe.annotate.pull import pull as pull_queue
     from loupe.annotate.push import push as push_queue
+    from loupe.db.reviews import note_asked
     from loupe.flows.engine.desks import images_url, open_desks
     from loupe.flows.engine.software import code_revision
+    from loupe.services.label_studio import label_studio_name
 
     with _new_problem_printed(problems, ""), opened_store() as store:
         own = settings()
         desks = open_desks(own, store)
+        note_asked(store, label_studio_name(own), asking, datetime.now(UTC))
         for chosen in _watched(own, store, name):
             with _new_problem_printed(problems, chosen.name):
                 pulled = pull_queue(store, desks, chosen, code_revision(), "loupe queue watch")
@@ -239,7 +247,7 @@ def _pull_and_push(name: str | None, problems: dict[str, str], builds: "Continua
                     print_lines(_pull_lines(pulled))
                 if chosen.policy.policy != "auto":
                     pushed = push_queue(store, desks, chosen, images_url(own))
-                    if pushed.pushed or pushed.closed or pushed.sent_back:
+                    if pushed.pushed or pushed.moved or pushed.closed or pushed.sent_back:
                         print_lines(_push_lines(pushed, desks("").url))
         with _new_problem_printed(problems, "builds"):
             print_lines(builds.resume(own, store, _watched(own, store, name)))

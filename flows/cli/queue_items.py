@@ -4,14 +4,21 @@ import sys
 from collections import Counter
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, get_args
 
 import typer
 
 from loupe.flows.cli.commands import command, group
-from loupe.flows.cli.options import QueueArgument, QueuesArgument, opened_queue, opened_queues
+from loupe.flows.cli.options import (
+    QueueArgument,
+    QueuesArgument,
+    opened_queue,
+    opened_queues,
+    settings,
+)
 from loupe.flows.cli.output import Answer, Figure, Note, Table, first
 from loupe.schemas.errors import UsageError
+from loupe.schemas.provenance import State
 from loupe.schemas.wording import many
 
 if TYPE_CHECKING:
@@ -78,12 +85,16 @@ def search(
 
     Args:
         words: Text that the record of an item contains; case is ignored.
-        state: Only items in this state, such as proposed; repeatable.
+        state: Only items in this state: proposed, accepted, rejected, superseded (edited), inactive
+            or withdrawn; repeatable.
         suspect: Only undecided items that the automatic check flagged, or did not flag.
         ids: Print only ids, one per line.
     """
     from loupe.annotate.queues import search_items
 
+    known = get_args(State)
+    for unknown in (one for one in state or () if one not in known):
+        raise UsageError(f"--state must be one of {', '.join(known)}; got {unknown!r}")
     store, chosen = opened_queue(queue)
     found = list(search_items(store, chosen, words, state, suspect=suspect))
     if ids:
@@ -123,14 +134,18 @@ def prioritize(
 ) -> Answer:
     """Send these items of a queue to annotators before others.
 
+    They come right after the tasks that are on a screen, or loaded there.
+
     Args:
         priority: Items with a higher number come first; 0: normal priority.
     """
     from loupe.db.reviews import set_priorities
+    from loupe.flows.engine.desks import wake_watcher
 
     store, chosen = opened_queue(queue)
     ids = _ids(store, chosen, entities)
     set_priorities(store, chosen.name, ids, priority)
+    wake_watcher(settings())
     items = len(set(ids))
     return Answer(
         {"queue": chosen.name, "items": items, "priority": priority},

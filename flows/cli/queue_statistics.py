@@ -39,6 +39,7 @@ def stats(
     """
     from loupe.annotate.statistics.overview import overview
     from loupe.annotate.statistics.page import render_page
+    from loupe.flows.continuing import ready_to_continue
 
     store, queues = opened_queues(queue)
     found = overview(
@@ -48,6 +49,7 @@ def stats(
         names=names if names is not None else sys.stdout.isatty() and html is None,
         facts=partial(_facts_of, store),
         hourly_rate=hourly_rate,
+        ready=ready_to_continue(settings(), store, queues) if queue is None else (),
     )
     store.close()
     if html is not None:
@@ -71,6 +73,9 @@ def _lines(found: "Overview", *, with_tables: bool) -> Iterator[Line]:
     if not found.queues:
         yield "nothing to review yet"
         return
+    if found.ready:
+        yield "Ready to continue"
+        yield from (f"  {sentence}" for sentence in found.ready)
     for title, rows in (
         ("Builds that wait for people", found.blocked),
         ("Queues that need you", found.problems),

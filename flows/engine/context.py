@@ -43,6 +43,9 @@ from loupe.schemas.provenance import Role
 from loupe.schemas.records import Sample, Source
 from loupe.schemas.video import StageSettings
 
+IN_PROCESS = "in-process"
+"""The flow run of a run without Prefect."""
+
 
 class HasSummary(Protocol):
     """A result that is described in a sentence."""
@@ -117,7 +120,7 @@ def open_context(
     *,
     budget: Budget | None = None,
     progress: Progress | None = None,
-    flow_run: str = "in-process",
+    flow_run: str = IN_PROCESS,
     as_task: TaskRunner = in_process,
 ) -> RunContext:
     """Open the context of a run with these settings, including its stores (migrated if needed).

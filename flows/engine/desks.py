@@ -1,11 +1,14 @@
 """The Label Studio of an installation: its workspaces, the address of images, and webhooks."""
 
+import json
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from hmac import compare_digest
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import httpx
 
 from loupe.annotate.backend import LabelStudioDesk
 from loupe.annotate.queues import SHARED
@@ -15,8 +18,13 @@ from loupe.models.profiles.settings import Settings
 from loupe.schemas.errors import ServiceError
 from loupe.services.credentials import desk_key, load_workspaces, workspaces_path
 from loupe.services.desk_server.loupe_desk.tickets import LASTING, MANAGER, ticket
-from loupe.services.label_studio import has_label_studio, label_studio_access, label_studio_name
-from loupe.services.process import LOOPBACK
+from loupe.services.label_studio import (
+    WATCHER,
+    has_label_studio,
+    label_studio_access,
+    label_studio_name,
+)
+from loupe.services.process import LOOPBACK, PLAIN_HTTP, running
 
 
 def open_desks(settings: Settings, store: Store) -> Callable[[str], LabelStudioDesk]:
@@ -74,8 +82,8 @@ def _open(settings: Settings, store: Store, assignee: str) -> LabelStudioDesk:
     return LabelStudioDesk(access.url, token or access.token, server_name=name)
 
 
-# Webhooks may arrive late, twice or never. Therefore their content is not read: each only ends the
-# wait for the next pull. They carry the key of the desk, so that nobody else can cause pulls.
+# Webhooks may arrive late, twice or never. Each ends the wait for the next pull, and at most says
+# who has no task left. They carry the key of the desk, so that nobody else can cause pulls.
 
 _PATH = "/answered"
 _TIMEOUT_SECONDS = 10.0
@@ -83,14 +91,23 @@ _MOST_BYTES = 1 << 20
 
 
 class Webhooks:
-    """A flag that is set when a webhook arrives."""
+    """A flag that is set when a webhook arrives, and the accounts that asked for tasks."""
 
     def __init__(self) -> None:
         self._received = threading.Event()
+        self._asking: set[int] = set()
 
-    def receive(self) -> None:
-        """End the current wait."""
+    def receive(self, asking: int | None = None) -> None:
+        """End the current wait; `asking` is the account whose page has no task left."""
+        if asking is not None:
+            self._asking.add(asking)
         self._received.set()
+
+    def take_asking(self) -> list[int]:
+        """Return the accounts that asked since the last call."""
+        asking = sorted(self._asking)
+        self._asking.difference_update(asking)
+        return asking
 
     def wait(self, timeout_seconds: float) -> bool:
         """Wait for a webhook or the timeout; several webhooks count as one."""
@@ -103,8 +120,8 @@ class Webhooks:
 def webhook_server(webhooks: Webhooks, key: str, port: int | None = None) -> Iterator[str]:
     """Serve the loopback address that webhooks are sent to, and yield its URL.
 
-    A `POST` to it with `Authorization: Bearer <key>` is answered with 204, whatever its body is,
-    and so is `GET /health`; others get 401.
+    A `POST` to it with `Authorization: Bearer <key>` is answered with 204, whatever its body is
+    (`{"asking": 7}` says that account 7 has no task left), and so is `GET /health`; others get 401.
 
     Raises:
         ServiceError: the port is taken.
@@ -115,11 +132,11 @@ def webhook_server(webhooks: Webhooks, key: str, port: int | None = None) -> Ite
 
         def do_POST(self) -> None:
             length = self.headers.get("Content-Length") or ""
-            self.rfile.read(min(int(length), _MOST_BYTES) if length.isdecimal() else 0)
+            body = self.rfile.read(min(int(length), _MOST_BYTES) if length.isdecimal() else 0)
             given = self.headers.get("Authorization") or ""
             is_ours = compare_digest(given.encode(), f"Bearer {key}".encode())
             if is_ours and self.path == _PATH:
-                webhooks.receive()
+                webhooks.receive(_asking(body))
                 self.send_response(HTTPStatus.NO_CONTENT)
             else:
                 self.send_response(HTTPStatus.NOT_FOUND if is_ours else HTTPStatus.UNAUTHORIZED)
@@ -145,3 +162,29 @@ def webhook_server(webhooks: Webhooks, key: str, port: int | None = None) -> Ite
             yield f"http://{LOOPBACK}:{server.server_port}{_PATH}"
         finally:
             server.shutdown()
+
+
+def _asking(body: bytes) -> int | None:
+    """Return the account that a webhook names; None for all other webhooks."""
+    try:
+        found = json.loads(body)
+    except ValueError:
+        return None
+    asking = found.get("asking") if isinstance(found, dict) else None
+    return asking if type(asking) is int else None
+
+
+def wake_watcher(settings: Settings) -> None:
+    """Let the queue watcher pull and push now, if it runs; otherwise the next round does."""
+    service = running(settings.home, WATCHER)
+    if service is None or service.url is None:
+        return
+    headers = {"Authorization": f"Bearer {desk_key(settings.home)}"}
+    with suppress(httpx.HTTPError):
+        httpx.post(
+            f"{service.url}{_PATH}",
+            headers=headers,
+            timeout=_TIMEOUT_SECONDS,
+            trust_env=False,
+            verify=PLAIN_HTTP,
+        )

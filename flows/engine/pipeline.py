@@ -32,7 +32,14 @@ from loupe.db.calls import cost_rows
 from loupe.db.quarantine import dropped_counts
 from loupe.db.reviews import active_annotators
 from loupe.db.store import Store, is_there
-from loupe.flows.engine.context import BuildReport, BuildT, PipelineStep, RunContext, RunT
+from loupe.flows.engine.context import (
+    IN_PROCESS,
+    BuildReport,
+    BuildT,
+    PipelineStep,
+    RunContext,
+    RunT,
+)
 from loupe.flows.engine.desks import desks_in_use, images_url
 from loupe.flows.engine.importing import (
     address_of,
@@ -47,6 +54,7 @@ from loupe.flows.engine.ledger import require_prices
 from loupe.flows.engine.releasing import release, release_signer
 from loupe.flows.engine.software import code_revision
 from loupe.flows.engine.unusable_models import refuse_unusable_models
+from loupe.flows.engine.waiting import forget_waiting, note_waiting
 from loupe.models.profiles.loader import load_profile
 from loupe.models.profiles.settings import Settings
 from loupe.prompts.loader import load_prompt
@@ -491,11 +499,17 @@ def run_build(
         correct_terms(context, source)
     _require_ready(context, spec, build, chosen, wait=wait)
     try:
-        return run_pipeline(
+        report = run_pipeline(
             context, spec, build, chosen, lambda: desks_in_use(settings, context.store), wait=wait
         )
     finally:
         at_end(context)
+    if report.waiting:
+        in_prefect = context.flow_run != IN_PROCESS
+        note_waiting(settings.home, report.dataset, in_prefect=in_prefect)
+    else:
+        forget_waiting(settings.home, report.dataset)
+    return report
 
 
 def run_pipeline(

@@ -41,7 +41,7 @@ class MemoryDesk(LabelStudioDesk):
     """A workspace that stores projects and tasks. Each import takes the first of `faults`.
 
     A fault states whether the import was done before the response was lost. `listed` counts the
-    tasks that were returned by listings.
+    tasks that were returned by listings; `opened` are the tasks that are open in a browser.
     """
 
     server: MemoryServer = field(default_factory=MemoryServer)
@@ -51,6 +51,7 @@ class MemoryDesk(LabelStudioDesk):
     tasks: dict[int, dict[int, RemoteTask]] = field(default_factory=dict)
     sent: list[NewTask] = field(default_factory=list)
     listed: int = 0
+    opened: set[int] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self.url = self.server_name = self.server.url
@@ -101,9 +102,12 @@ class MemoryDesk(LabelStudioDesk):
                 self.listed += 1
                 yield task
 
-    def delete_tasks(self, project_id: int, task_ids: Iterable[int]) -> None:
+    def delete_tasks(
+        self, project_id: int, task_ids: Iterable[int], *, unopened: bool = False
+    ) -> None:
         for task_id in task_ids:
-            self.tasks[project_id].pop(task_id, None)
+            if not (unopened and task_id in self.opened):
+                self.tasks[project_id].pop(task_id, None)
 
     def annotate(
         self,

@@ -230,3 +230,27 @@ def test_a_project_of_another_workspace_cannot_be_accessed(
         with pytest.raises(ServiceError, match=r"status 40[34]"):
             access()
     assert shared_desk.count(foreign_project).tasks == 1
+
+
+def test_only_tasks_that_nobody_opened_or_began_are_taken_back(
+    workplace: Workplace, project: int
+) -> None:
+    """The person has one on the screen and one loaded ahead, began one, and answered one."""
+    desk, client = workplace.desk, workplace.client
+    answered, shown, ahead, begun, *free = desk.import_tasks(project, new_tasks(6))
+    answer(workplace, answered)
+    following = f"/api/dm/actions/?id=next_task&project={project}"
+    assert client.post(following, json={}).json()["id"] == shown
+    chosen = {"selectedItems": {"all": True, "excluded": [shown]}}
+    assert client.post(following, json=chosen).json()["id"] == ahead
+    client.post(f"/api/tasks/{begun}/drafts", json={"result": region("half")}).raise_for_status()
+    everything = [answered, shown, ahead, begun, *free]
+    assert desk.take_back(project, everything) == set(free)
+    assert {task.id for task in desk.list_tasks(project)} == set(everything) - set(free)
+    for path in ("annotations/", "drafts"):
+        late = client.post(f"/api/tasks/{free[0]}/{path}", json={"result": region("late")})
+        assert (late.status_code, late.json()) == (
+            410,
+            {"detail": "This task went to somebody else."},
+        )
+    answer(workplace, shown)

@@ -113,7 +113,7 @@ def test_a_problem_is_printed_once_and_does_not_end_the_watcher(
         if queues is not None:
             World(tmp_path)
             (tmp_path / "queues.toml").write_text(queues)
-        _pull_and_push(None, problems, Continuation())
+        _pull_and_push(None, problems, Continuation(), [])
         found = capsys.readouterr().err
         assert printed in found, queues
         assert bool(printed) == bool(found), queues

@@ -144,6 +144,7 @@ def test_adding_deactivating_and_reactivating_an_annotator(
     password = kept.password.get_secret_value()
     assert (added["roles"], added["state"]) == (["adjudicator", "annotator"], "active")
     assert password not in loupe("show", "Fay Accounts") + loupe("show", "Fay Accounts", "--json")
+    assert json.loads(loupe("show", "Fay Accounts", "--json"))["password"] is None
     assert password in loupe("show", "Fay Accounts", "--reveal")
 
     store = Store.open(database)

@@ -22,10 +22,13 @@ from loupe.services.prefect_server import (
     SERVER,
     WORK_POOL,
     WORKER,
+    paused_runs,
     prefect_environment,
     prefect_login,
     prefect_profiles,
     register_deployments,
+    restate_pause,
+    resume_run,
     start_prefect_server,
     start_prefect_worker,
     worker_variables,
@@ -435,3 +438,23 @@ def assert_listens_on_loopback_only(home: Path) -> None:
                 if connection.status == psutil.CONN_LISTEN
             }
     assert addresses == {LOOPBACK}
+
+
+def test_the_state_of_a_paused_run_is_restated_and_the_run_can_still_be_resumed(
+    prefect: Prefect,
+) -> None:
+    """What is kept with the state, such as how it goes on, stays."""
+    flow = prefect.ask("flows/", {"name": "waits"}).json()["id"]
+    run = str(prefect.ask("flow_runs/", {"flow_id": flow}).json()["id"])
+    details = {"pause_reschedule": True, "pause_timeout": "2099-01-01T00:00:00Z"}
+    paused = {"type": "PAUSED", "name": "Paused", "message": "9 items", "state_details": details}
+    prefect.ask(f"flow_runs/{run}/set_state", {"state": paused, "force": True})
+    (found,) = [one for one in paused_runs(prefect.home, prefect.url) if one.id == run]
+    restate_pause(prefect.home, prefect.url, found, "1 item")
+    now = prefect.state(run)
+    assert (now["type"], now["message"]) == ("PAUSED", "1 item")
+    kept = now["state_details"]
+    assert kept["pause_reschedule"]
+    assert kept["pause_timeout"].startswith("2099")
+    resume_run(prefect.home, prefect.url, found, "everything is decided")
+    assert prefect.state(run)["type"] == "SCHEDULED"

@@ -11,7 +11,8 @@ document.addEventListener("click", event => {
 // While somebody works on a task, the next one and its images are fetched, and again every minute.
 // Label Studio asks for the next task once the answer is stored, and gets the fetched one if it is
 // the one after the task that was answered. Without a next task, the page asks again until there is
-// one, because tasks come in batches. If the connection is lost while an answer or a draft is sent,
+// one, because tasks come in batches, or opens the next queue with tasks. What is loaded ahead stays
+// with this person, unless nobody has touched the page for an hour. If the connection is lost while an answer or a draft is sent,
 // Label Studio waits for ever, so it gets a refusal instead, and says that nothing is saved.
 (() => {
   const NEXT = /\/api\/dm\/actions\/?\?.*\bid=next_task\b/;
@@ -19,9 +20,12 @@ document.addEventListener("click", event => {
   const DRAFT = /\/api\/(drafts\/\d+|tasks\/\d+(\/annotations\/\d+)?\/drafts)\b/;
   const IMAGE = /https?:\/\/[^"\\\s<>/]+\/blobs\/[0-9a-f]{64}(\?others=[\d.,;]+)?/g;
   const JSON_TYPE = { "Content-Type": "application/json" };
-  const PAUSE_MS = 300, FRESH_MS = 60000, BATCH_MS = 10000;
+  const PAUSE_MS = 300, FRESH_MS = 60000, BATCH_MS = 5000, IDLE_MS = 3600000;
   const send = window.fetch;
-  let ahead = null, answered = null, images = [], timer = 0;
+  let ahead = null, answered = null, images = [], timer = 0, active = Date.now();
+  for (const kind of ["keydown", "pointermove"]) {
+    document.addEventListener(kind, () => { active = Date.now(); }, true);
+  }
 
   // Label Studio reads the images of its own tags with requests; those in HTML are elements. Texts
   // may name any address: only that of this host is asked.
@@ -47,17 +51,40 @@ document.addEventListener("click", event => {
   };
 
   const look = (url, options, current) => {
+    timer = setTimeout(look, FRESH_MS, url, options, current);
+    if (Date.now() - active > IDLE_MS) return;
     const text = lookAhead(url, options, current).catch(() => null);
     ahead = { after: current, at: Date.now(), text };
-    timer = setTimeout(look, FRESH_MS, url, options, current);
   };
 
   const awaitBatch = async (url, options) => {
     if (!window.Htx?.noTask) return;
     const said = document.hidden ? null : await send(url, options).catch(() => null);
-    if (said?.ok) location.reload();
-    else timer = setTimeout(awaitBatch, BATCH_MS, url, options);
+    if (said?.ok) return location.reload();
+    const found = said && await window.loupeNextQueue();
+    if (found) return location.assign(found);
+    // The table that this page belongs to is gone, with the last of its tasks.
+    if (said?.status === 403) return location.assign(location.pathname + "?labeling=1");
+    timer = setTimeout(awaitBatch, BATCH_MS, url, options);
   };
+
+  // The address of a queue with tasks for this person, or null.
+  window.loupeNextQueue = async () => {
+    const said = await send("/?next").catch(() => null), here = location.pathname.split("/")[2];
+    const found = /\/projects\/(\d+)\/data\b/.exec(said?.url ?? "");
+    return found && found[1] !== here ? said.url : null;
+  };
+
+  // Somebody who comes back after a while may find that others have the task now.
+  const LOST = "Somebody else has your last task now, as nobody worked on it for an hour";
+  document.addEventListener("visibilitychange", async () => {
+    const task = window.Htx?.task?.id;
+    if (document.hidden || !task) return;
+    const said = await send(`/api/tasks/${task}/`).catch(() => null);
+    if (said?.status !== 410 || window.Htx?.task?.id !== task) return;
+    sessionStorage.loupeNotice = LOST;
+    location.reload();
+  });
 
   window.fetch = async (address, options = {}) => {
     const url = String(address?.url ?? address), posts = options.method === "POST";
@@ -82,10 +109,26 @@ document.addEventListener("click", event => {
     if (said.ok) {
       timer = setTimeout(look, PAUSE_MS, url, options, (await said.clone().json()).id);
     } else if (said.status === 404) {
-      timer = setTimeout(awaitBatch, BATCH_MS, url, options);
+      timer = setTimeout(awaitBatch, PAUSE_MS, url, options);
     }
     return said;
   };
+})();
+
+// Somebody without any task sees so, and the first task opens by itself.
+(() => {
+  const LOOK_MS = 5000, SAID = "loupe-waiting";
+  const look = async () => {
+    if (!document.hidden) {
+      const found = await window.loupeNextQueue();
+      if (found) return location.assign(found);
+    }
+    setTimeout(look, LOOK_MS);
+  };
+  const isWithoutTasks = /^\/projects\/?$/.test(location.pathname) && !location.search.includes("queues");
+  if (!isWithoutTasks) return;
+  document.documentElement.classList.add(SAID);
+  setTimeout(look, LOOK_MS);
 })();
 
 // Label Studio replaces the page by a spinner while it stores an answer, while it asks for the next

@@ -166,6 +166,8 @@ class WorkspaceGate:
             allowed = _is_allowed(request, numbers)
         except BodyRefusedError as error:
             return _refusal(f"This request is refused: {error}.")
+        if not allowed and _is_about_lost_task(request, numbers):
+            return JsonResponse({"detail": "This task went to somebody else."}, status=410)
         if not allowed:
             return _refusal("This is not part of labelling in your workspace.")
         if _is_draft_of_answered(request, numbers):
@@ -255,6 +257,15 @@ def _is_draft_of_answered(request: HttpRequest, path_numbers: Mapping[str, Any])
         return False
     given = Annotation.objects.filter(task_id=path_numbers["pk"], completed_by=request.user)
     return bool(given.filter(was_cancelled=False).exists())
+
+
+def _is_about_lost_task(request: HttpRequest, path_numbers: Mapping[str, Any]) -> bool:
+    """Tell whether it is an answer to, or a draft of, a task that was taken back."""
+    from tasks.models import Task
+
+    given = PASSES.get(request.resolver_match.view_name)
+    is_about_task = given is not None and given.kind == "task"
+    return is_about_task and not Task.objects.filter(pk=path_numbers["pk"]).exists()
 
 
 def _hand_on(request: HttpRequest, body: Mapping[str, Any]) -> None:

@@ -24,6 +24,7 @@ MIDDLEWARE = [
     "loupe_desk.view.LabellingView",
     "loupe_desk.webhook.AnswerWebhook",
     "loupe_desk.gate.WorkspaceGate",
+    "loupe_desk.taking.TaskTaking",
 ]
 
 if DATABASES["default"]["ENGINE"].endswith("sqlite3"):

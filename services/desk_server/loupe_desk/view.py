@@ -24,7 +24,13 @@ _HEAD = b"<style>%b</style><script>%b</script></head>" % tuple(
     (_FOLDER / f"annotators.{kind}").read_bytes() for kind in ("css", "js")
 )
 _KEY = os.environ["LOUPE_DESK_KEY"]
+_NEXT_QUEUE = "next"
+"""The parameter with which a page without a further task asks for another queue."""
+_CHOICE = "queues"
+"""Makes the list of projects another page than that of somebody without tasks."""
 _MARKER = "loupe-queue:"  # as in `annotate/backend.py`
+NO_TASKS = "/projects/"
+"""Where the front page leads somebody without any task."""
 _PROJECT_PAGE = re.compile(r"/projects/(\d+)(/data)?/?")
 
 
@@ -77,7 +83,9 @@ def _first_screen(request: HttpRequest) -> str | None:
         return None
     if request.path == "/":
         waiting = _waiting_projects(request.user)
-        return f"/projects/{waiting[0]}/data?labeling=1" if len(waiting) == 1 else "/projects/"
+        if waiting and (len(waiting) == 1 or _NEXT_QUEUE in request.GET):
+            return f"/projects/{waiting[0]}/data?labeling=1"
+        return f"{NO_TASKS}?{_CHOICE}" if waiting else NO_TASKS
     if request.GET:
         return None
     found = _PROJECT_PAGE.fullmatch(request.path)
@@ -85,12 +93,14 @@ def _first_screen(request: HttpRequest) -> str | None:
 
 
 def _waiting_projects(user: Any) -> list[int]:
-    """Return the projects of the user's workspace with tasks without an answer."""
+    """Return the projects of the user's workspace with tasks without an answer, in their order."""
+    from django.db.models import F
     from projects.models import Project
 
     mine = Project.objects.filter(organization=user.active_organization_id)
     waiting = mine.filter(tasks__isnull=False, tasks__annotations__isnull=True)
-    return sorted(set(waiting.values_list("pk", flat=True)))
+    in_order = waiting.order_by(F("pinned_at").desc(nulls_last=True), "pk")
+    return list(dict.fromkeys(in_order.values_list("pk", flat=True)))
 
 
 def _is_project(request: HttpRequest, answer: HttpResponse) -> bool:

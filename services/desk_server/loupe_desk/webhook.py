@@ -1,4 +1,7 @@
-"""Tell the queue watcher about answers. Label Studio's own webhooks reach no loopback address."""
+"""Tell the queue watcher about answers, and about people without tasks.
+
+Label Studio's own webhooks reach no loopback address.
+"""
 
 import json
 import os
@@ -10,14 +13,22 @@ from urllib.request import ProxyHandler, Request, build_opener
 
 from django.http import HttpRequest, HttpResponse
 
+from loupe_desk.gate import only_labels
+from loupe_desk.view import NO_TASKS
+
 _WATCHER = Path(os.environ["LOUPE_QUEUE_WATCHER"])
 _SIGNED = {"Authorization": f"Bearer {os.environ['LOUPE_DESK_KEY']}"}
 _ROUTES = ("tasks:api:task-annotations", "tasks:api-annotations:annotation-detail")
+_NEXT = "data_manager:dm-actions"
 _TIMEOUT_SECONDS = 2.0
 
 
 class AnswerWebhook:
-    """Django middleware that posts to the queue watcher when an answer was stored or changed."""
+    """Django middleware that posts to the queue watcher.
+
+    It does so when an answer was stored or changed, and when somebody asks for a task and there is
+    none, or opens the front page without any.
+    """
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self._get_response = get_response
@@ -28,13 +39,23 @@ class AnswerWebhook:
         route = request.resolver_match.view_name if request.resolver_match else ""
         if route in _ROUTES and request.method != "GET" and answer.status_code < 300:
             Thread(target=_post, daemon=True).start()
+        if only_labels(request.user) and _is_without_tasks(request, route, answer):
+            Thread(target=_post, args=(request.user.pk,), daemon=True).start()
         return answer
 
 
-def _post() -> None:
+def _is_without_tasks(request: HttpRequest, route: str, answer: HttpResponse) -> bool:
+    """Tell whether the request asked for a task in vain."""
+    if route == _NEXT:
+        return request.method == "POST" and answer.status_code == 404
+    return request.path == "/" and answer.get("Location") == NO_TASKS
+
+
+def _post(asking: int | None = None) -> None:
     """Post to the watcher if one runs; `loupe up` records its URL, which changes."""
     with suppress(OSError, ValueError, KeyError):
         url = json.loads(_WATCHER.read_text(encoding="utf-8"))["url"]
         # as in flows/engine/desks.py
-        request = Request(f"{url}/answered", method="POST", headers=_SIGNED)  # noqa: S310
+        body = json.dumps({"asking": asking}).encode()
+        request = Request(f"{url}/answered", body, _SIGNED, method="POST")  # noqa: S310
         build_opener(ProxyHandler({})).open(request, timeout=_TIMEOUT_SECONDS).close()
