@@ -225,6 +225,6 @@ def _imported(run: OwnRun, spec: SourceSpec) -> tuple[NewEntity, StageReport]:
 
     def work(chunk: Sequence[tuple[int, Row]]) -> list[WorkResult]:
         opened.tombstones.look()
-        return [opened.result(number, row) for number, row in chunk]
+        return opened.results(chunk)
 
     return opened.entity, run_stream(run.context, stage, rows, work)

@@ -14,7 +14,8 @@ from loupe.db.blobs import BlobStore
 from loupe.db.entities import StoredEntity
 from loupe.schemas import records
 from loupe.schemas.decoders import as_rgb
-from loupe.sources.images import ImageLimits, decoded
+from loupe.sources.decoding import decoded
+from loupe.sources.images import ImageLimits
 
 _NO_WORD = re.compile(r"[^a-z0-9]+")
 _PNG = "image/png"

@@ -79,13 +79,9 @@ class BlobStore:
             ) from error
         self._root = root.rstrip("/")
         self.is_local = isinstance(self._filesystem, LocalFileSystem)
+        self._incoming = Path(self._root) / "incoming"  # files that are being written
         if self.is_local:
             _remove_abandoned(self._incoming)
-
-    @property
-    def _incoming(self) -> Path:
-        """Folder for files that are being written."""
-        return Path(self._root) / "incoming"
 
     def put(self, data: bytes, media_type: str, *, replace: bool = False) -> str:
         """Store `data` and return its SHA-256.
@@ -105,11 +101,17 @@ class BlobStore:
     def _write(self, path: str, data: bytes) -> None:
         with _reported("write", path):
             if self.is_local:
-                for folder in (Path(path).parent, self._incoming):
-                    folder.mkdir(parents=True, exist_ok=True)
-                write_atomically(Path(path), data, self._incoming, _INCOMING)
+                self._write_file(Path(path), data)
             else:
                 self._filesystem.pipe_file(path, data)  # object stores show whole objects only
+
+    def _write_file(self, path: Path, data: bytes) -> None:
+        try:
+            write_atomically(path, data, self._incoming, _INCOMING)
+        except FileNotFoundError:  # the first blob of its folder
+            for folder in (path.parent, self._incoming):
+                folder.mkdir(parents=True, exist_ok=True)
+            write_atomically(path, data, self._incoming, _INCOMING)
 
     def fault_of(self, sha256: str, media_type: str) -> BlobFault | None:
         """Return the fault of a blob, reading one chunk at a time; None if it has none."""
@@ -146,10 +148,16 @@ class BlobStore:
         path = self.path_of(sha256, media_type)
         with _reported("read", path):
             try:
-                found = self._filesystem.info(path)
+                stored = self._size_of(path)
             except FileNotFoundError:
                 return False
-        return size is None or found["size"] == size
+        return size is None or stored == size
+
+    def _size_of(self, path: str) -> int:
+        if self.is_local:
+            return Path(path).stat().st_size  # a tenth of the time of `info`
+        size: int = self._filesystem.info(path)["size"]
+        return size
 
     def read(self, sha256: str, media_type: str) -> bytes:
         """Return the bytes of a blob.

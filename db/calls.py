@@ -18,7 +18,6 @@ from sqlalchemy import Connection, Text, case, cast, delete, func, insert, selec
 from loupe.db.entities import AgentRef, register_agents
 from loupe.db.store import Store, acquire_lock, reads, retried, writes
 from loupe.db.tables import Agent, ModelCall, insert_new
-from loupe.schemas.base import sha256_of
 from loupe.schemas.chat import (
     ChatAnswer,
     ChatFailure,
@@ -226,7 +225,7 @@ def _row(call: NewCall, agent: AgentRef) -> dict[str, Any]:
         "parameters": call.parameters,
         "request": {
             **request.model_dump(mode="json", exclude={"images"}),
-            "images": [sha256_of(image.data) for image in request.images],
+            "images": [image.sha256 for image in request.images],
         },
         "response": response,
         "raw": outcome.raw or None,

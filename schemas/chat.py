@@ -1,6 +1,7 @@
 """Requests to chat models and their answers."""
 
 import re
+from functools import cached_property
 from typing import Annotated, Any, ClassVar
 from urllib.parse import urlsplit
 
@@ -118,6 +119,11 @@ class ChatImage(Record):
     media_type: str
     data: bytes = Field(repr=False)
 
+    @cached_property
+    def sha256(self) -> str:
+        """The digest of the bytes, which the key of each call with this image needs."""
+        return sha256_of(self.data)
+
 
 class ChatRequest(Record):
     """A request: an instruction, optional images, and the JSON schema of the answer.
@@ -143,7 +149,7 @@ class ChatRequest(Record):
             self.prompt,
             self.subject,
             canonical_json(self.answer_schema),
-            *(sha256_of(image.data) for image in self.images),
+            *(image.sha256 for image in self.images),
         )
 
 

@@ -1,17 +1,28 @@
 """Limits on decoding untrusted images, errors of Pillow's decoders, and small JPEGs."""
 
+import os
 import re
 import struct
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from io import BytesIO
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
-from loupe.schemas.limited import run_limited
+from loupe.schemas.limited import (
+    LimitExceededError,
+    PackedError,
+    iterate_limited,
+    packed_error,
+    run_limited,
+    unpacked_error,
+)
+from loupe.schemas.processes import processors
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
 T = TypeVar("T")
+E = TypeVar("E", bound=Exception)
 FORMATS: Final = ("JPEG", "PNG", "WEBP", "BMP", "GIF")
 """Allowed formats of released images. Pillow knows formats that start other programs."""
 MOST_PIXELS: Final = 50_000_000
@@ -51,6 +62,17 @@ JPEG_MARKER: Final = re.compile(rb"\xff[\x01-\xcf\xd8-\xfe]")
 """A marker after a scan, in whose data FF precedes 00 (a byte FF), FF (padding) and D0 to D7."""
 
 
+_turns = threading.BoundedSemaphore(processors())  # more decoders would not be faster
+
+
+def _renew_turns() -> None:
+    global _turns  # a forked process does not have the threads that hold them
+    _turns = threading.BoundedSemaphore(processors())
+
+
+os.register_at_fork(after_in_child=_renew_turns)
+
+
 def decode_limited(function: Callable[..., T], *args: Any, max_pixels: int = MOST_PIXELS) -> T:
     """Return `function(*args)`, which decodes one untrusted image, from a limited worker.
 
@@ -58,8 +80,58 @@ def decode_limited(function: Callable[..., T], *args: Any, max_pixels: int = MOS
         LimitExceededError: it took more time, or more memory than images of `max_pixels` need, or
             it crashed; the message continues «cannot be decoded: it …».
     """
-    memory = _BYTES + _BYTES_PER_PIXEL * max_pixels
-    return run_limited(function, *args, seconds=_SECONDS, memory=memory)
+    with _turns:
+        return run_limited(function, *args, seconds=_SECONDS, memory=_memory(max_pixels))
+
+
+class _Refused(NamedTuple):
+    error: PackedError
+
+
+def _unpacked(result: Any) -> Any:
+    return unpacked_error(result.error) if isinstance(result, _Refused) else result
+
+
+def decode_each_limited(
+    function: Callable[..., T],
+    images: Sequence[bytes],
+    *args: Any,
+    refusal: type[E],
+    max_pixels: int = MOST_PIXELS,
+) -> list[T | E | LimitExceededError]:
+    """Return `function(image, *args)` of each untrusted image, as `decode_limited`, by few calls.
+
+    An exception is returned in place of a result if it is a `refusal`, or a `LimitExceededError`;
+    then another worker decodes the images that follow.
+    """
+    memory = _memory(max_pixels)
+    results: list[T | E | LimitExceededError] = []
+    while rest := images[len(results) :]:
+        call = (_each, function, rest, args, refusal)
+        try:
+            with _turns:
+                for one in iterate_limited(*call, seconds=_SECONDS, memory=memory):
+                    results.append(_unpacked(one))  # noqa: PERF401 - kept if the next one fails
+        except LimitExceededError as fault:
+            results.append(fault)
+    return results
+
+
+def _each(
+    function: Callable[..., T],
+    images: Sequence[bytes],
+    args: tuple[Any, ...],
+    refusal: type[Exception],
+) -> Iterator[T | _Refused]:
+    for image in images:
+        try:
+            yield function(image, *args)
+        except refusal as error:
+            yield _Refused(packed_error(error))
+
+
+def _memory(max_pixels: int) -> int:
+    return _BYTES + _BYTES_PER_PIXEL * max_pixels
 
 
 def too_many_scans(data: bytes) -> str | None:

@@ -27,7 +27,6 @@ import threading
 import traceback
 from collections.abc import Callable, Collection, Generator, Iterator
 from contextlib import contextmanager, nullcontext, suppress
-from pathlib import Path
 from types import GeneratorType
 from typing import Any, Final, NoReturn, TypeVar
 
@@ -359,12 +358,12 @@ def memory_limit(most: int) -> Iterator[None]:
     """
     import resource
 
-    held = Path("/proc/self/statm")
-    if not held.exists():
+    held = _held_bytes()
+    if held is None:
         yield
         return
     before = resource.getrlimit(resource.RLIMIT_DATA)
-    allowed = int(held.read_text().split()[5]) * resource.getpagesize() + most
+    allowed = held + most
     if before[1] != resource.RLIM_INFINITY:
         allowed = min(allowed, before[1])
     resource.setrlimit(resource.RLIMIT_DATA, (allowed, before[1]))
@@ -372,3 +371,20 @@ def memory_limit(most: int) -> Iterator[None]:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_DATA, before)
+
+
+def _held_bytes() -> int | None:
+    """Return how many bytes this process holds, as `RLIMIT_DATA` counts them; None if unknown.
+
+    It is read without a file object: each call of a worker asks it.
+    """
+    import resource
+
+    try:
+        handle = os.open("/proc/self/statm", os.O_RDONLY)
+    except OSError:
+        return None
+    try:
+        return int(os.read(handle, 256).split()[5]) * resource.getpagesize()
+    finally:
+        os.close(handle)

@@ -13,7 +13,6 @@ of a tick.
 import os
 import sqlite3
 import sys
-import tempfile
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -21,6 +20,7 @@ from functools import cache
 from itertools import islice
 from pathlib import Path
 from typing import Final, NamedTuple, TypeVar
+from uuid import uuid4
 
 PYTHON: Final = (sys.executable, "-P")
 """How to start Python: it imports nothing from the working folder."""
@@ -166,13 +166,14 @@ def write_atomically(
 
     It is written in `folder`, by default that of `path`, under a name that starts with `prefix`.
     """
-    handle, temporary = tempfile.mkstemp(dir=folder or path.parent, prefix=prefix)
+    temporary = os.path.join(folder or path.parent, f"{prefix}{uuid4().hex}")  # noqa: PTH118 - fast
+    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(data)
             file.flush()
-            os.fsync(file.fileno())
-        Path(temporary).replace(path)
+            os.fsync(handle)
+        os.replace(temporary, path)  # noqa: PTH105 - fast
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise

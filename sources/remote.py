@@ -16,8 +16,9 @@ from loupe.schemas.build import is_remote
 from loupe.schemas.errors import DiskFullError, FormatError, MissingExtraError
 from loupe.schemas.processes import write_atomically
 from loupe.schemas.wording import many, storable
+from loupe.sources.decoding import ImageRefusedError
 from loupe.sources.files import expanded
-from loupe.sources.images import ImageRefusedError, ImageRoot
+from loupe.sources.images import ImageRoot
 
 if TYPE_CHECKING:
     from fsspec import AbstractFileSystem

@@ -58,9 +58,9 @@ def explore(
 
 def _explored(name: str, filters: list[str], port: int, *, open_browser: bool) -> Answer:
     """Serve the page until it is interrupted."""
-    from loupe.flows.cli.lineage import lineage_tree
     from loupe.flows.exploring.items import Filter
     from loupe.flows.exploring.session import Session, folder_of
+    from loupe.release.lineage.tree import lineage_tree
     from loupe.services.environments import ensure_environment, is_installed
     from loupe.services.explorer import studio
     from loupe.services.explorer.door import Keys, create_door, serve

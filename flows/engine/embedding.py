@@ -35,7 +35,8 @@ from loupe.schemas.extras import needs_extra
 from loupe.schemas.processes import ordered_map
 from loupe.schemas.records import Image as ImageRecord
 from loupe.schemas.records import Picture
-from loupe.sources.images import ImageLimits, ImageRefusedError, decoded
+from loupe.sources.decoding import ImageRefusedError, decoded
+from loupe.sources.images import ImageLimits
 
 _IMAGES_AT_ONCE = 256
 _PIXELS_AT_ONCE = 50_000_000  # 150 MB decoded: many crops of people, or four photographs

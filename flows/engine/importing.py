@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +40,7 @@ from loupe.schemas.records import (
 )
 from loupe.sources.annotations import Importer
 from loupe.sources.files import digest_file
-from loupe.sources.images import ImageLimits, ImageProblem, InspectedImage, inspect_any
+from loupe.sources.images import ImageLimits, ImageProblem, InspectedImage, inspect_each
 from loupe.sources.importer import (
     SEVERAL_IDENTITIES,
     UNKNOWN_LICENCE,
@@ -255,7 +256,7 @@ def import_source(context: RunContext, spec: SourceSpec) -> tuple[NewEntity, Sta
 
     def work(rows: Sequence[tuple[int, Row]]) -> list[WorkResult]:
         source.tombstones.look()
-        return [source.result(number, row) for number, row in rows]
+        return source.results(rows)
 
     # The file's digest determines the order of its rows.
     return source.entity, run_stream(context, stage, enumerate(source.rows()), work, fixed=True)
@@ -357,7 +358,9 @@ class OpenSource:
     @property
     def workers(self) -> int:
         """The threads of an import: each waits for a decoding process, or for another machine."""
-        return usual_workers() if isinstance(self.place.images, Path) else _REMOTE_WORKERS
+        if not isinstance(self.place.images, Path):
+            return _REMOTE_WORKERS
+        return 2 * usual_workers()  # some decode while others wait for the disk
 
     @property
     def configuration(self) -> dict[str, Any]:
@@ -384,13 +387,25 @@ class OpenSource:
             )
         yield from rows()
 
-    def result(self, number: int, row: Row) -> WorkResult:
-        """Return the result of the row with that number."""
+    def results(self, rows: Sequence[tuple[int, Row]]) -> list[WorkResult]:
+        """Return the results of numbered rows."""
+        images: list[SourceRow] = []
+        for _, row in rows:
+            images += _images_of(row)
+        inspected = inspect_each(self.place.images, images, self.limits)
+        results: list[WorkResult] = []
+        for number, row in rows:
+            own = list(islice(inspected, len(_images_of(row))))
+            results.append(self._result(number, row, own))
+        return results
+
+    def _result(
+        self, number: int, row: Row, images: Sequence[InspectedImage | ImageProblem]
+    ) -> WorkResult:
         if isinstance(row, BadRow):
-            return WorkResult(number, rejection=self._rejection(row))
+            return WorkResult(number, rejection=self._rejection(row, images))
         made: list[NewEntity] = []
-        for one in (row.contrast.anchor, row) if row.contrast else (row,):
-            inspected = inspect_any(self.place.images, one, self.limits)
+        for one, inspected in zip(_images_of(row), images, strict=True):
             if isinstance(inspected, ImageProblem):
                 bad_row = inspected.as_bad_row(row, self.source.annotation_file)
                 return WorkResult(number, rejection=bad_row.as_rejection())
@@ -414,20 +429,16 @@ class OpenSource:
         ]
         return WorkResult(number, entities=(*made, *captions))
 
-    def _rejection(self, row: BadRow) -> Rejection:
+    def _rejection(self, row: BadRow, images: Sequence[InspectedImage | ImageProblem]) -> Rejection:
         """Return the rejection of a row; that of an image of several identities has its digest.
 
         Their copies under another path are not theirs either (`loupe.flows.engine.sampling`).
         """
         rejection = row.as_rejection()
-        if row.reason != SEVERAL_IDENTITIES:
+        if not images or isinstance(images[0], ImageProblem):
             return rejection
-        stored = SourceRow.model_validate_json(row.raw)
-        image = stored.model_copy(update={"held": row.held})
-        inspected = inspect_any(self.place.images, image, self.limits)
-        if isinstance(inspected, ImageProblem):
-            return rejection
-        shared = {"source": self.entity.id, "identity": image.identity, "sha256": inspected.sha256}
+        (row_of_image,), sha256 = _images_of(row), images[0].sha256
+        shared = {"source": self.entity.id, "identity": row_of_image.identity, "sha256": sha256}
         return rejection.model_copy(update={"context": {**rejection.context, "shared": shared}})
 
     def _facts(self, row: SourceRow, inspected: InspectedImage) -> list[NewEntity]:
@@ -485,3 +496,13 @@ class OpenSource:
             for position, said in enumerate(texts):
                 if said is not None:
                     yield Caption(source=name, text=said, position=position, language=language)
+
+
+def _images_of(row: Row) -> Sequence[SourceRow]:
+    """Return the rows whose images the result of a row needs."""
+    if not isinstance(row, BadRow):
+        return (row.contrast.anchor, row) if row.contrast else (row,)
+    if row.reason == SEVERAL_IDENTITIES:
+        stored = SourceRow.model_validate_json(row.raw)
+        return (stored.model_copy(update={"held": row.held}),)
+    return ()

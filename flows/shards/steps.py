@@ -104,12 +104,12 @@ def import_shards(context: RunContext, spec: SourceSpec, size: int = RECORDS) ->
         dataset=spec.name,
         configuration={**source.configuration, "records": size},
         chunk_size=1,
-        workers=usual_workers(),  # each waits for a decoding process
+        workers=2 * usual_workers(),  # some decode while others wait for the disk
         label=f"import {spec.name} into shards",
     )
 
     def made(number: int, rows: Sequence[Row]) -> list[WorkResult]:
-        return [source.result(number * size + k, row) for k, row in enumerate(rows)]
+        return source.results(list(enumerate(rows, number * size)))
 
     def result(number: int, rows: Sequence[Row]) -> WorkResult:
         source.tombstones.look()

@@ -28,8 +28,8 @@ from loupe.schemas.limited import LimitExceededError, iterate_limited, run_limit
 from loupe.schemas.records import Rejection
 from loupe.schemas.video import VideoFacts
 from loupe.schemas.wording import storable
-from loupe.sources.images import ImageRefusedError, orientation_of, turned_upright
-from loupe.sources.images import decoded as decoded_image
+from loupe.sources.decoding import ImageRefusedError, orientation_of, turned_upright
+from loupe.sources.decoding import decoded as decoded_image
 from loupe.sources.video.sequence import (
     ASSUMED_FRAME_RATE,
     SequenceDecoder,

@@ -19,7 +19,7 @@ from loupe.schemas.base import sha256_of
 from loupe.schemas.image_search import DownloadedImage, DownloadSettings
 from loupe.schemas.records import Rejection
 from loupe.sources.bare_image import bare_image
-from loupe.sources.images import (
+from loupe.sources.decoding import (
     UPRIGHT,
     ImageRefusedError,
     decoded,

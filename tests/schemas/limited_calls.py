@@ -1,6 +1,7 @@
 """Calls for workers, in a module whose import takes no time."""
 
 import os
+import signal
 from collections.abc import Iterator
 from typing import Any
 
@@ -46,3 +47,18 @@ def three_then_burn() -> Iterator[int]:
 
 def family() -> str:
     return f"{os.getpid()} {os.getppid()}"
+
+
+class OddImageError(Exception):
+    """Refuses an image."""
+
+
+def first_byte(image: bytes) -> int:
+    """Return the first byte of an image; `c` crashes, `m` takes all memory, `r` is refused."""
+    if image[:1] == b"c":
+        os.kill(os.getpid(), signal.SIGSEGV)
+    if image[:1] == b"m":
+        bytearray(1 << 40)
+    if image[:1] == b"r":
+        raise OddImageError
+    return image[0]

@@ -9,7 +9,8 @@ import pytest
 from PIL import Image
 
 from loupe.retrieval.similarity.spectrum import look_hash
-from loupe.schemas.decoders import as_rgb, plain_picture, small_jpeg
+from loupe.schemas.decoders import as_rgb, decode_each_limited, plain_picture, small_jpeg
+from tests.schemas.limited_calls import OddImageError, first_byte
 
 SHADES = np.tile(np.arange(256, dtype=np.uint8), (200, 1))
 
@@ -84,3 +85,12 @@ def test_a_rotated_photograph_is_turned_upright() -> None:
     exif = Image.Exif()
     exif[0x0112] = 6
     assert of_jpeg(small_jpeg(encoded((180, 100), "JPEG", exif=exif), 200)).size == (100, 180)
+
+
+def test_an_image_that_fails_leaves_those_decoded_with_it() -> None:
+    images = [b"a", b"c", b"r", b"b", b"m", b"m", b"c", b"d"]
+    results = decode_each_limited(first_byte, images, refusal=OddImageError, max_pixels=100)
+    found = [getattr(one, "reason", None) or type(one).__name__ for one in results]
+    crashed, too_much = "decoder_crashed", "too_much_memory"
+    assert found == ["int", crashed, "OddImageError", "int", too_much, too_much, crashed, "int"]
+    assert [one for one in results if isinstance(one, int)] == [ord("a"), ord("b"), ord("d")]

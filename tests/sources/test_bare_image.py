@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from PIL import Image, ImageCms
 
 from loupe.sources.bare_image import bare_image
-from loupe.sources.images import ImageRefusedError, decoded
+from loupe.sources.decoding import ImageRefusedError, decoded
 from tests.sources.carriers import (
     CARRIERS,
     PLACE,

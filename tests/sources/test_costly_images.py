@@ -13,14 +13,8 @@ from PIL import Image
 from loupe.retrieval.similarity.spectrum import UnusablePictureError, small_picture
 from loupe.schemas.decoders import MOST_SCANS, too_many_scans
 from loupe.schemas.image_search import DownloadSettings
-from loupe.sources.images import (
-    ImageLimits,
-    ImageProblem,
-    ImageRefusedError,
-    decoded,
-    inspect_image,
-    limited,
-)
+from loupe.sources.decoding import ImageRefusedError, decoded, limited
+from loupe.sources.images import ImageLimits, ImageProblem, inspect_image
 from loupe.sources.web.addresses import DownloadRefusedError
 from loupe.sources.web.downloading import read_content
 from tests.sources.carriers import segment

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from PIL import Image, ImageOps
 
 from loupe.sources.bare_image import bare_image
-from loupe.sources.images import (
+from loupe.sources.decoding import (
     UPRIGHT,
     ImageRefusedError,
     decoded,

@@ -6,14 +6,16 @@ import pytest
 from PIL import Image
 
 from loupe.schemas.base import sha256_of
+from loupe.sources.decoding import decoded
 from loupe.sources.images import (
     ImageLimits,
     ImageProblem,
     InspectedImage,
-    decoded,
+    inspect_each,
     inspect_image,
     is_file_below,
 )
+from loupe.sources.records import SourceRow
 from tests.sources.carriers import CARRIERS, contains_place
 from tests.sources.pictures import encoded, png_header
 
@@ -202,3 +204,20 @@ def test_an_image_of_an_odd_shape_is_refused(
     found = inspect_image(tmp_path, "a.png", ImageLimits(least_side_px=8, greatest_aspect=20))
     assert (found.reason if isinstance(found, ImageProblem) else "") == reason
     assert isinstance(inspect_image(tmp_path, "a.png"), InspectedImage)
+
+
+def test_images_decoded_together_are_those_decoded_alone(tmp_path: Path) -> None:
+    good, damaged = encoded(), encoded("PNG")[:60]
+    rows: list[SourceRow] = []
+    for number in range(40):
+        name, held = f"{number}.jpg", [good, damaged, b"no image"][number % 3]
+        if number % 7:
+            (tmp_path / name).write_bytes(held)
+        other = ("3.jpg",) if number == 14 else ()
+        row = SourceRow(index=number, identity="1", split="train", file_path=name)
+        rows.append(row.model_copy(update={"other_paths": other}))
+    found = list(inspect_each(tmp_path, rows))
+    for number, (row, one) in enumerate(zip(rows, found, strict=True)):
+        path = "3.jpg" if number == 14 else row.file_path
+        assert one == inspect_image(tmp_path, path)
+    assert len({one.reason for one in found if isinstance(one, ImageProblem)}) == 3

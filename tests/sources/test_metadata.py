@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loupe.sources.images import UPRIGHT, read_orientation
+from loupe.sources.decoding import UPRIGHT, read_orientation
 
 
 @given(st.binary(), st.sampled_from([b"", b"Exif\x00\x00"]), st.sampled_from([b"II*\0", b"MM\0*"]))

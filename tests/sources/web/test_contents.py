@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from PIL import Image, ImageOps
 
 from loupe.schemas.image_search import DownloadSettings
-from loupe.sources.images import ImageRefusedError, decoded
+from loupe.sources.decoding import ImageRefusedError, decoded
 from loupe.sources.web.addresses import DownloadRefusedError
 from loupe.sources.web.downloading import Content, read_content
 from tests.sources.carriers import archive, exif, in_front, segment
