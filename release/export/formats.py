@@ -38,7 +38,7 @@ from loupe.release.withdrawn.files import erasure_of, read_mark
 from loupe.schemas.base import Count, DatasetName, HexSha256, Record, Version
 from loupe.schemas.errors import IntegrityError, UsageError
 from loupe.schemas.licences import spdx_page
-from loupe.schemas.plugins import load_plugin, plugins
+from loupe.schemas.plugins import foreign_plugins, load_plugin, plugins
 from loupe.schemas.processes import read_ahead
 from loupe.schemas.release import Manifest, ReleasedFile
 
@@ -446,7 +446,8 @@ def _of_plugin(name: str) -> ExportFormat:
                 place = path.relative_to(folder).as_posix()
                 yield ReleasedFile(place, digest_of_file(path), path.stat().st_size)
 
-    return ExportFormat(name, write)
+    package = "".join(f" of {one.named}" for one in foreign_plugins("exports", [name]))
+    return ExportFormat(f"{name}{package}", write)
 
 
 def format_called(name: str, shard_bytes: int | None = None) -> ExportFormat:
