@@ -170,6 +170,7 @@ class DecisionResolver:
     ) -> None:
         self._queue = queue
         self._interface = interface
+        self._page = AgentRef.of_plugins("pages", queue.interface)
         self._plan_id = plan_id
         self._code_revision = code_revision
         self._flow_run = flow_run
@@ -210,7 +211,7 @@ class DecisionResolver:
                 code_revision=self._code_revision,
                 flow_run=self._flow_run,
                 started_at=min(moment for moment, _ in work),
-                agents=(AgentRef("person", person),),
+                agents=(AgentRef("person", person), *self._page),
             )
             store_activity(connection, activity, [entity for _, entity in work])
 

@@ -31,6 +31,7 @@ from loupe.flows.engine.software import software
 from loupe.schemas.base import canonical_json, digest_of
 from loupe.schemas.build import Build, SourceSpec
 from loupe.schemas.chat import NamedModel
+from loupe.schemas.plugins import foreign_plugins
 from loupe.schemas.profile import Profile
 from loupe.schemas.provenance import Role
 from loupe.schemas.records import Caption, Image, Rejection
@@ -121,8 +122,8 @@ class OwnRun(PipelineRun[OwnBuild]):
         before = self.parts[: list(self.parts).index(part)]
         if after := [one.name for one in before if part.takes in one.makes]:
             values["after"] = after
-        if part.package:
-            values["package"] = part.package
+        for plugin in foreign_plugins("steps", [part.plugin]):
+            values["package"] = plugin.named
         return values
 
     def count_current(self, part: "Part") -> None:
@@ -183,7 +184,18 @@ class OwnRun(PipelineRun[OwnBuild]):
             self.scope(step),
             links=((Role.WRITTEN_WITH, settings.id),),
             agent=self.agent_of(step),
+            packages=self.packages_of(step),
         )
+
+    def packages_of(self, part: "Part") -> tuple[AgentRef, ...]:
+        """Return the packages that add a part, its checks or its models, as agents."""
+        models = [one.name for one in part.specs(self.profile)]
+        agents = [
+            *AgentRef.of_plugins("steps", part.plugin),
+            *AgentRef.of_plugins("checks", *part.checks),
+            *AgentRef.of_plugins("models", *models),
+        ]
+        return tuple(dict.fromkeys(agents))
 
     def refuse_again(self, step: "Part", stage: Stage, kind: str) -> None:
         """Refuse again what this version of a step refused before another version was tried."""
@@ -290,7 +302,8 @@ class Part(PipelineStep[Any]):
         makes: the kinds that it makes.
         decides: whether it refuses its inputs, which then leave the dataset.
         forms: the classes of one's own that it takes or makes.
-        package: the installed package that adds it, with its version; empty for others.
+        plugin: the name under which a package adds it; empty for others.
+        checks: the checks of texts that it asks for, by name.
     """
 
     name: str
@@ -299,7 +312,8 @@ class Part(PipelineStep[Any]):
     makes: tuple[str, ...] = ()
     decides: bool = False
     forms: tuple[type[Record], ...] = ()
-    package: str = ""
+    plugin: str = ""
+    checks: tuple[str, ...] = ()
 
     @abstractmethod
     def run(self, run: Any) -> None:

@@ -9,6 +9,7 @@ from loupe.api.parts import OwnRun, Part, without_code
 from loupe.api.references import code_digest
 from loupe.db.entities import (
     LIVE,
+    AgentRef,
     NewEntity,
     StoredEntity,
     WorkResult,
@@ -25,7 +26,7 @@ from loupe.flows.engine.runner import Stage, run_stream, store_settings
 from loupe.flows.engine.scope import is_original
 from loupe.schemas.base import digest_of
 from loupe.schemas.build import SourceSpec
-from loupe.schemas.plugins import plugins
+from loupe.schemas.plugins import foreign_plugins
 from loupe.schemas.provenance import Role
 from loupe.schemas.records import Caption, Image
 from loupe.schemas.video import StageSettings
@@ -58,8 +59,8 @@ class Select(Part):
         build = run.build
         share = build.test_share
         values: dict[str, Any] = {"source": source.id, "test_share": share, "seed": build.seed}
-        if (plugin := plugins("formats").get(spec.format)) is not None:
-            values["package"] = f"{plugin.package} {plugin.package_version}"
+        for plugin in foreign_plugins("formats", [spec.format]):
+            values["package"] = plugin.named
         if (form := declared_format(spec.format)) is not None:
             values["format"] = {"name": form.__qualname__, "version": form.version}
             values["code"] = _format_digest(form)
@@ -72,6 +73,7 @@ class Select(Part):
             version=VERSION,
             dataset=run.dataset,
             configuration={"dataset": run.dataset, "settings": settings.id},
+            agents=AgentRef.of_plugins("formats", spec.format),
             label=f"copy {spec.name}",
         )
 
@@ -219,6 +221,7 @@ def _imported(run: OwnRun, spec: SourceSpec) -> tuple[NewEntity, StageReport]:
         version=VERSION,
         dataset=spec.name,
         configuration={**opened.configuration, "limit": run.build.limit},
+        agents=AgentRef.of_plugins("formats", spec.format),
         label=f"import {spec.name}",
     )
     rows = islice(enumerate(opened.rows()), run.build.limit)

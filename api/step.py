@@ -128,11 +128,16 @@ class Step(Part):
     def using(self, **parameters: Any) -> "Step":
         """Return the step with other values of its parameters."""
         changed = {**self.settings.parameters, **parameters}
-        return Step(self.function, replace(self.settings, parameters=changed))
+        return self._copied(replace(self.settings, parameters=changed))
 
     def named(self, name: str) -> "Step":
         """Return the step under another name, to use it twice in a pipeline."""
-        return Step(self.function, replace(self.settings, name=name))
+        return self._copied(replace(self.settings, name=name))
+
+    def _copied(self, settings: StepSettings) -> "Step":
+        copy = Step(self.function, settings)
+        copy.plugin = self.plugin
+        return copy
 
     def _models(self, profile: Profile) -> dict[str, NamedModel]:
         found = {}
@@ -185,7 +190,10 @@ class Step(Part):
             version=self.version,
             dataset=run.dataset,
             configuration=run.plan_of(self),
-            agents=(AgentRef("software", f"{run.dataset}.{self.name}", self.version),),
+            agents=(
+                AgentRef("software", f"{run.dataset}.{self.name}", self.version),
+                *scope.packages,
+            ),
             chunk_size=max(self.batch or 0, _CHUNK if is_here else _CHUNK_OUTSIDE),
             workers=self.settings.workers,
         )

@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import wraps
 from pathlib import Path
 from typing import Any
 
@@ -235,7 +236,8 @@ class Checks(Part):
             self._ask(run, scope, judge)
 
     def _check(self, run: OwnRun, scope: Scope) -> None:
-        stage = Stage(self.name, self.version, run.dataset, run.plan_of(self))
+        plan = run.plan_of(self)
+        stage = Stage(self.name, self.version, run.dataset, plan, agents=scope.packages)
 
         def checked(captions: Sequence[StoredEntity]) -> list[WorkResult]:
             sources = _sources_of(run, captions)
@@ -458,12 +460,22 @@ def step_called(name: str) -> Any:
     """
     if name in OWN:
         return OWN[name]
-    if (plugin := plugins("steps").get(name)) is not None:
-        found = load_plugin("steps", name)
-        if isinstance(found, Part):
-            found.package = f"{plugin.package} {plugin.package_version}"
-        return found
+    if name in plugins("steps"):
+        return _named_after(name, load_plugin("steps", name))
     raise UsageError(f"no step is called {name!r}; {nearest_hint(name, [*OWN, *plugins('steps')])}")
+
+
+def _named_after(plugin: str, found: Any) -> Any:
+    """Return a step of a plugin, or what makes one, which knows the name of the plugin."""
+    if isinstance(found, Part):
+        found.plugin = plugin
+        return found
+
+    @wraps(found)
+    def make(*args: Any, **kwargs: Any) -> Any:
+        return _named_after(plugin, found(*args, **kwargs))
+
+    return make
 
 
 def __dir__() -> list[str]:

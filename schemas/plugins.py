@@ -6,7 +6,7 @@ A package declares them in its `pyproject.toml`; an entry point is imported when
     shop-feed = "my_package.feed:ShopFeed"
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Literal, NamedTuple, get_args
@@ -83,6 +83,13 @@ def plugins(kind: PluginKind) -> Mapping[str, Plugin]:
             ),
         )
     return found
+
+
+def foreign_plugins(kind: PluginKind, names: Iterable[str]) -> list[Plugin]:
+    """Return the plugins of a kind by these names that packages other than Loupe add."""
+    known = plugins(kind)
+    found = [known[name] for name in names if name in known]
+    return [one for one in found if not one.is_own]
 
 
 class PluginState(NamedTuple):

@@ -6,7 +6,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from loupe.db.entities import LIVE, NewEntity, WorkResult, find, new_entity
+from loupe.db.entities import LIVE, AgentRef, NewEntity, WorkResult, find, new_entity
 from loupe.db.release_rows import corrections_of
 from loupe.db.releases import list_releases
 from loupe.db.store import Store
@@ -250,6 +250,7 @@ def import_source(context: RunContext, spec: SourceSpec) -> tuple[NewEntity, Sta
         version=VERSION,
         dataset=spec.name,
         configuration=source.configuration,
+        agents=AgentRef.of_plugins("formats", spec.format),
         workers=source.workers,
         label=f"import {spec.name}",
     )

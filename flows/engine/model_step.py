@@ -237,7 +237,7 @@ def run_llm_step(
         version=step.version,
         dataset=model.dataset,
         configuration=step.configuration,
-        agents=(model.agent,),
+        agents=(model.agent, *scope.packages),
         chunk_size=step.chunk_size,
         workers=1 if step.in_order else _streams(model.spec, step.chunk_size),
         label=step.label,

@@ -31,12 +31,14 @@ class Scope:
         skips_originals: whether captions of sources are none.
         links: the settings that results are made with.
         agent: who refuses inputs.
+        packages: the packages that add the step, its checks or its models, as agents of its work.
     """
 
     later: frozenset[str] = frozenset()
     skips_originals: bool = False
     links: tuple[tuple[Role, str], ...] = ()
     agent: AgentRef = field(default_factory=software)
+    packages: tuple[AgentRef, ...] = ()
 
     def inputs(self, store: Store, entities: Sequence[StoredEntity]) -> set[str]:
         """Return the ids of those entities that are inputs; an edit is if its original is."""

@@ -10,6 +10,7 @@ from loupe.checks.text import Defect, Form
 from loupe.db.decisions import decided_by_people
 from loupe.db.entities import (
     LIVE,
+    AgentRef,
     NewDecision,
     StoredEntity,
     WorkResult,
@@ -99,7 +100,8 @@ def checking_stage(
         "checks": described_checks(checks),
     }
     configuration = scope.configuration(values)
-    return Stage(STAGE, VERSION, dataset, configuration, label="check faithfulness")
+    agents = AgentRef.of_plugins("checks", *checks)
+    return Stage(STAGE, VERSION, dataset, configuration, agents, label="check faithfulness")
 
 
 class _CheckedSibling(NamedTuple):

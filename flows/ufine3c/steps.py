@@ -124,7 +124,7 @@ class _Checking(Part):
 
     def __init__(self, name: str, checks: Sequence[str]) -> None:
         self.name = name
-        self._checks = tuple(checks)
+        self.checks = tuple(checks)
 
     def specs(self, profile: Profile) -> Sequence[NamedModel]:
         """Return the judge, if there is one."""
@@ -133,7 +133,7 @@ class _Checking(Part):
     def values(self, profile: Profile) -> dict[str, Any]:
         """Return the checks, their settings, and the judge."""
         found: dict[str, Any] = {
-            "checks": described_checks(self._checks),
+            "checks": described_checks(self.checks),
             "settings": profile.faithfulness.model_dump(mode="json"),
         }
         if profile.judge is not None:
@@ -142,12 +142,12 @@ class _Checking(Part):
 
     def described(self) -> str:
         """Return its checks."""
-        return f"{self.name}: {', '.join(self._checks)}"
+        return f"{self.name}: {', '.join(self.checks)}"
 
     def run(self, run: PipelineRun[Any]) -> None:
         """Check the rewrites that were not checked yet."""
         scope = run.begin(self)
-        checks = self._checks or run.build.checks
+        checks = self.checks or run.build.checks
         settings = run.profile.faithfulness
         authors = [str(one.ref) for one in rewriters_of(run.profile)]
         run.add(check_all(run.context, run.dataset, settings, authors, checks, scope))

@@ -274,7 +274,10 @@ def track_videos(
         version=VERSION,
         dataset=dataset,
         configuration={"settings": plan.entity.id},
-        agents=(AgentRef.of_model(detector.ref),),
+        agents=(
+            AgentRef.of_model(detector.ref),
+            *AgentRef.of_plugins("models", detector.ref.name),
+        ),
         chunk_size=1,
         # The decoder has threads of its own; detectors gain nothing from sharing a GPU.
         workers=1 if runs_on_gpu(detector) else max(1, (os.cpu_count() or 1) // 2),

@@ -34,7 +34,7 @@ from loupe.release.format.row_files import (
 from loupe.release.format.rows import CAPTION_COLUMNS, captions_in
 from loupe.schemas.errors import UsageError
 from loupe.schemas.licences import spdx_page
-from loupe.schemas.plugins import load_plugin, plugins
+from loupe.schemas.plugins import foreign_plugins, load_plugin, plugins
 from loupe.schemas.release import Manifest, ReleasedFile
 
 # Formats that consist of files of the release, under the same names.
@@ -233,7 +233,8 @@ def _of_plugin(name: str) -> ExportFormat:
                 place = path.relative_to(folder).as_posix()
                 yield ReleasedFile(place, digest_of_file(path), path.stat().st_size)
 
-    return ExportFormat(name, write)
+    package = "".join(f" of {one.named}" for one in foreign_plugins("exports", [name]))
+    return ExportFormat(f"{name}{package}", write)
 
 
 def format_called(name: str, shard_bytes: int | None = None) -> ExportFormat:

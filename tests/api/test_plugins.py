@@ -1,9 +1,12 @@
 """A plugin in a folder of installed packages: its format, step, check, page and model."""
 
+import json
 import shutil
+import sqlite3
 import sys
 import tomllib
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -32,6 +35,20 @@ FEED = """<feed>
 </feed>"""
 
 
+PROFILE = """
+description = "An embedder of a plugin."
+
+[captioning.embedder]
+provider = "plugin"
+name = "mean-colour"
+"""
+
+
+@loupe.step(version="1")
+def any_colour(image: loupe.Image, embedder: loupe.Embedder) -> bool:
+    return embedder.similarity(image, "red") > -1
+
+
 @pytest.fixture(scope="module")
 def plugin(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Lay the example out as an installer does, with one entry point that is broken."""
@@ -55,6 +72,19 @@ def plugin(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     plugins.plugins.cache_clear()
 
 
+def stages_of(package: str, version: str, home: Path) -> set[str]:
+    """Return the stages whose work names a package at a version as its agent."""
+    query = """
+        select plan.stage from plan
+        join activity on activity.plan_id = plan.id
+        join association on association.activity_id = activity.id
+        join agent on agent.id = association.agent_id
+        where agent.kind = 'software' and agent.name = ? and agent.revision = ?
+    """
+    with closing(sqlite3.connect(home / "loupe.db")) as store:
+        return {stage for (stage,) in store.execute(query, (package, version))}
+
+
 @pytest.mark.usefixtures("plugin")
 def test_a_plugin_has_its_parts_in_a_pipeline(tmp_path: Path) -> None:
     (tmp_path / "photos").mkdir()
@@ -68,16 +98,24 @@ def test_a_plugin_has_its_parts_in_a_pipeline(tmp_path: Path) -> None:
         sources=[loupe.source("shop-feed", "feed.xml", images="photos", licence="CC0-1.0")],
         steps=[
             loupe.steps.not_bare.using(least=1.0),
+            any_colour,
             loupe.steps.check("no-price"),
             loupe.gate("titles", page="text", policy="auto"),
             loupe.release(),
         ],
     )
-    report = pipeline.run(quiet=True, settings=Settings(home=tmp_path / ".loupe"))
+    profile = tmp_path / "plugin.toml"
+    profile.write_text(PROFILE, encoding="utf-8")
+    report = pipeline.run(str(profile), quiet=True, settings=Settings(home=tmp_path / ".loupe"))
     rows = list(report.release.rows())
     assert [row["identity"] for row in rows] == ["A"]  # the title of C states a price
+    named = ("import_source", "select", "not_bare", "any_colour", "check")
+    assert stages_of("loupe-shop-feed", "0.1.0", tmp_path / ".loupe") == set(named)
+    assert "software loupe-shop-feed@0.1.0" in str(report.release.lineage(rows[0]))
     out = tmp_path / "export"
     export_release(report.release.folder, format_called("titles"), out)
+    record = json.loads((out / "export.json").read_text("utf-8"))
+    assert record["format"] == "titles of loupe-shop-feed 0.1.0"
     assert (out / "titles.tsv").read_text("utf-8") == "A\tA wooden thing with many colours."
 
 
