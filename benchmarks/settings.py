@@ -79,7 +79,8 @@ def _sections(
     if form in shown:
         return
     shown.add(form)
-    texts, meanings = _documented(form)
+    texts, said = _documented(form)
+    meanings = {key: said[key] for key in form.model_fields if key in said}
     yield from (f"### {heading}", "", *texts)
     if explained := EXPLAINED.get(".".join(path)):
         yield from (f"[More about these keys]({explained}).", "")
