@@ -5,6 +5,7 @@ import sys
 
 BENCHMARKS: tuple[tuple[str, list[str]], ...] = (
     ("benchmarks.stage_runner", []),
+    ("benchmarks.own_step", ["--rounds", "1"]),
     ("benchmarks.worker_processes", []),
     ("benchmarks.ray_engine", []),
     ("benchmarks.scale_model", []),

@@ -14,9 +14,11 @@ from loupe.flows.cli.main import app
 PAGE = Path(__file__).parents[1] / "docs" / "commands.md"
 _HEAD = """# Commands
 
-All commands with their arguments and options. `loupe COMMAND --help` prints the same. This page is written by `make reference`; change the docstrings in `flows/cli/` instead.
+Every command, with its arguments and options. `loupe --help` lists them, and `loupe COMMAND --help` prints what this page says about one. Whatever prints a result for people can print it as JSON for programs, too (`--json`).
 
-Every command that prints a result can print it as JSON (`--json`).
+This page is written by `make reference`; change the docstrings in `flows/cli/` instead.
+
+How a command ended is its exit code:
 
 | exit code | meaning |
 |---|---|

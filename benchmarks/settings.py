@@ -5,7 +5,7 @@
 
 import inspect
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from enum import Enum
 from pathlib import Path
 from types import NoneType, UnionType
@@ -30,6 +30,34 @@ _HEAD = """# Settings
 Every key of build files and profiles, with its type and default. [Build files](build-files.md) and [profiles](profiles.md) explain how to use them; the variables of the environment are in [services](services.md#settings). This page is written by `make reference` from the models in `schemas/`; change their docstrings instead.
 
 A heading such as `[captioning.confusion]` is the table of the file in which the keys stand. Where a table names a model, `provider` says which keys it may have."""  # noqa: E501 - lines of Markdown
+EXPLAINED = {
+    "build-ufine3c": "build-files.md#build-ufine3c",
+    "build-ufine6926": "build-files.md#build-ufine6926",
+    "build-recos": "build-files.md#build-recos",
+    "build-ccd": "build-files.md#build-ccd",
+    "sources": "build-files.md#keys-of-sources",
+    "tasks": "build-files.md#build-recos",
+    "rewrite": "profiles.md#write-a-profile",
+    "rewrite.models": "profiles.md#write-a-profile",
+    "faithfulness": "profiles.md#what-a-text-must-be",
+    "judge": "profiles.md#a-second-opinion-on-rewrites",
+    "describe": "profiles.md#write-a-profile",
+    "tracking": "profiles.md#people-in-videos",
+    "tracking.association": "video.md#association",
+    "tracking.detector": "profiles.md#people-in-videos",
+    "filter": "noise-filter.md#rules",
+    "filter.pose_model": "profiles.md#people-in-videos",
+    "captioning": "recos.md#models",
+    "captioning.embedder": "embedders.md#options-by-provider",
+    "captioning.near_duplicates": "near-duplicates.md",
+    "contrast": "ccd.md",
+    "contrast.choice": "ccd.md#choosing-a-search-result",
+    "contrast.editor": "ccd.md#editing-with-qwen-image-edit",
+    "contrast.search": "image-search.md",
+    "contrast.download": "image-search.md#downloads",
+    "evaluation": "embedders.md",
+}
+"""The page that explains the keys of a table."""
 _PLAIN = {str: "text", int: "number", float: "number", bool: "true or false", Path: "path"}
 
 
@@ -38,7 +66,7 @@ def page() -> str:
     shown: set[type[Record]] = set()
     lines = [_HEAD, "", "## Build files", ""]
     for name, form in BUILDS.items():
-        lines += _sections(form, f"`{name}`", (), shown)
+        lines += _sections(form, f"`{name}`", (name,), shown)
     lines += ["## Profiles", ""]
     lines += _sections(Profile, "The profile", (), shown)
     return "\n".join(lines)
@@ -51,30 +79,36 @@ def _sections(
     if form in shown:
         return
     shown.add(form)
-    texts, meanings = _documented(form)
+    texts, said = _documented(form)
+    meanings = {key: said[key] for key in form.model_fields if key in said}
     yield from (f"### {heading}", "", *texts)
-    yield from ("| key | type | default | meaning |", "|---|---|---|---|")
+    if explained := EXPLAINED.get(".".join(path)):
+        yield from (f"[More about these keys]({explained}).", "")
+    columns = ["key", "type", "default", *(["meaning"] if meanings else [])]
+    yield from (_cells(columns), "|" + "---|" * len(columns))
     for key, field in form.model_fields.items():
-        yield _row(key, field, meanings.get(key, ""))
+        cells = [f"`{key}`", _type(field.annotation), _default(field)]
+        yield _cells([*cells, meanings.get(key, "")] if meanings else cells)
     yield ""
     for key, field in form.model_fields.items():
         for inner in dict.fromkeys(_forms_in(field.annotation)):
-            place = (*path, key)
+            place = (key,) if path and path[0] in BUILDS else (*path, key)
             yield from _sections(inner, _heading(inner, field, place), place, shown)
 
 
 def _heading(form: type[Record], field: FieldInfo, path: tuple[str, ...]) -> str:
     provider = form.model_fields.get("provider")
-    if provider is not None and provider.default is not None:
-        return f'`provider = "{provider.default}"` ({form.__name__})'
+    if provider is not None:
+        return f"`provider = {_type(provider.annotation).strip('`')}` ({form.__name__})"
     is_list = get_origin(field.annotation) is tuple
     name = ".".join(path)
     return f"`[[{name}]]`" if is_list else f"`[{name}]`"
 
 
-def _row(key: str, field: FieldInfo, meaning: str) -> str:
-    cells = (f"`{key}`", _type(field.annotation), _default(field), " ".join(meaning.split()))
-    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+def _cells(cells: Sequence[str]) -> str:
+    """Return a line of a table."""
+    shown = (" ".join(cell.split()).replace("|", "\\|") for cell in cells)
+    return f"| {' | '.join(shown)} |"
 
 
 def _documented(form: type[Record]) -> tuple[list[str], dict[str, str]]:

@@ -65,12 +65,25 @@ class SourceSpec(TableColumns):
 
     Both are paths or addresses (`Address`). Without `images`, it is the folder of the annotations.
 
-    `identities` and `images_per_identity` override those of the build; licence and citation
-    override those of the format. For a source that is imported already they correct the terms, with
-    the reason in `correction`, if given. `permitted_by` explains why free-text terms, which are not
-    a licence that a program can check, permit the release; it is part of the release. Images with a
-    side below `least_side_px`, or with one side more than `greatest_aspect` times the other, are
-    quarantined.
+    For a source that is imported already, licence, citation and homepage correct its terms.
+
+    Attributes:
+        name: the source in the release; it is imported into a dataset of this name.
+        format: the format of the annotation file.
+        annotations: the annotation file.
+        images: the folder that image paths are relative to; None for that of the annotations.
+        split: the split to draw from; if stated, that of all records of a file without splits.
+        granularity: how detailed the captions are; None for that of the format.
+        least_side_px: images with a smaller side are quarantined.
+        greatest_aspect: images with one side more than so many times the other are quarantined.
+        identities: the number of identities to draw; None for that of the build.
+        images_per_identity: the most images of an identity; None for all.
+        licence: the terms of the images; None for those of the format.
+        citation: the publication to cite; None for that of the format.
+        homepage: the page of the collection; None for that of the format.
+        correction: why these terms differ from those that were imported; it is published.
+        permitted_by: why terms in free text, which no program can check, permit the release; it is
+            published.
     """
 
     name: DatasetName
@@ -116,12 +129,19 @@ def _known_check(name: str) -> str:
 class VideoSourceSpec(Record):
     """A collection of videos, and their terms of use.
 
-    `videos` are files, folders, patterns such as `street/*.mp4`, image sequences (`img1/%06d.jpg`,
-    or their folder), lists (`.txt`, one address a line) or addresses that fsspec reads. The licence
-    is required, because a collection of videos has no other metadata. `detections` is a folder with
-    the boxes of people, a MOTChallenge file for each video; no detector is used then.
-    `every_nth_frame` overrides that of the profile, `frame_rate` that of the videos; `correction`
-    and `permitted_by` are as for other sources.
+    Attributes:
+        name: the source in the release; it is imported into a dataset of this name.
+        videos: files, folders, patterns such as `street/*.mp4`, image sequences (`img1/%06d.jpg`,
+            or their folder), lists (`.txt`, one address a line) or addresses that fsspec reads.
+        licence: the terms; required, because a collection of videos has no other metadata.
+        citation: the publication to cite.
+        homepage: the page of the collection.
+        correction: why these terms differ from those that were imported; it is published.
+        permitted_by: why terms in free text permit the release; it is published.
+        detections: a folder with the boxes of people, a MOTChallenge file for each video; no
+            detector is used then.
+        every_nth_frame: only every n-th frame is read; None for the setting of the profile.
+        frame_rate: frames per second; None for that of each video.
     """
 
     name: DatasetName
@@ -215,14 +235,19 @@ class UFine3CBuild(Build):
     original descriptions kept in addition to their two rewrites, the published totals (7,446
     images, 37,939 texts) are reproduced within 1 %.
 
-    `rewrites_gate` is the policy for rewrites: `required` (annotators review all), `sample:RATE`
-    (annotators review the suspected ones and this share of the others) or `auto` (no review;
-    suspects are dropped and the release is marked *unreviewed*). `originals_gate` is that for
-    captions of the sources that a check flagged; with `auto` they are left out. `images_gate` is
-    that for drawn images before models are paid for; None: nobody is asked.
+    A gate is `required` (annotators review all), `sample:RATE` (annotators review what is suspected
+    and this share of the others) or `auto` (no review; suspects are dropped and the release is
+    marked *unreviewed*).
 
-    `checks` are the checks of rewrites, in their order (`loupe.checks.rewrites`); `person` reads
-    English descriptions of people.
+    Attributes:
+        checks: the checks of rewrites, in their order (`loupe.checks.rewrites`); `person` reads
+            English descriptions of people.
+        version: the version of the release.
+        identities_per_source: the number of identities to draw from each source.
+        images_gate: who looks at drawn images before models are paid for; None: nobody is asked.
+        originals_gate: who reviews captions of the sources that a check flagged; with `auto` they
+            are left out.
+        rewrites_gate: who reviews rewrites.
     """
 
     dataset: DatasetName = "ufine3c"
@@ -240,13 +265,18 @@ class UFine3CBuild(Build):
 class UFine6926Build(Build):
     """A UFine6926-style dataset, made from videos (UFineBench, section 3.2).
 
-    `tracklets_gate` and `descriptions_gate` are the policies for tracklets and for descriptions:
-    `required` (annotators, all), `sample:RATE` (annotators, this share) or `auto` (no annotators:
-    what the filter suspects is left out, descriptions are drafted by the profile's models, and the
-    release states it). With `drafts`, one of the annotators of an image starts from a draft of the
-    first of those models; in the paper nobody does. `test_share` of the identities are for testing:
-    2,000 of 6,926 in the paper. `drawn` says that the people are drawings, which a pose model does
-    not know: none is used.
+    A gate is `required` (annotators, all), `sample:RATE` (annotators, this share) or `auto` (no
+    annotators: what the filter suspects is left out, descriptions are drafted by the models of the
+    profile, and the release states it).
+
+    Attributes:
+        version: the version of the release.
+        test_share: the share of identities for testing; 2,000 of 6,926 in the paper.
+        tracklets_gate: who reviews tracklets.
+        descriptions_gate: who describes images.
+        drafts: whether one of the annotators of an image starts from a draft of the first model of
+            `[describe]`; in the paper nobody does.
+        drawn: whether the people are drawings, which a pose model does not know: none is used.
     """
 
     dataset: DatasetName = "ufine6926"
@@ -262,15 +292,24 @@ class UFine6926Build(Build):
 class TaskSpec(Record):
     """The first images of a task: a number of images of a source, or drawn for it.
 
-    Images of a source are selected by a file of `names` (a path a line), by similarity to `query`
-    with the profile's embedder, or at random: among those with at least one of `categories`, if the
-    source has them, or among all. Without a source they are drawn, if the task supports it: then
-    `pool` is the number of images, because the drawn images are also the ones for confusing
-    captions and the distractors. For texts to translate, `further_pairs` are written by the
-    captioning model, in addition to the built-in ones.
+    Images of a source are selected by `names`, by `query`, or at random: among those with at least
+    one of `categories`, if the source has them, or among all. `file` names a TOML file with further
+    keys.
 
-    A task that is not in `schemas/tasks/` states `captions`, and `known` if its texts are to be
-    read or its source states licences (see `TaskForm`). `file` names a TOML file with further keys.
+    Attributes:
+        task: a task of the paper, or a new name.
+        captions: what captions focus on; required for a task that is not in `schemas/tasks/`.
+        known: what is known about the images: `texts` that are read in them, or `licences` that
+            their source states (see `TaskForm`).
+        images: the number of images in v0.
+        source: the source of the images; None to draw them, if the task supports it.
+        names: a file with the paths of the images to choose from, one a line.
+        query: take the images most similar to this text, by the embedder of the profile.
+        categories: take images with one of these categories of the source.
+        pool: the number of images to draw; those that are not chosen serve for confusing captions
+            and as distractors.
+        further_pairs: the number of texts to translate that the captioning model writes, in
+            addition to the built-in ones.
     """
 
     task: RetrievalTask
@@ -344,11 +383,18 @@ class RecosBuild(Build):
 
     v0 are the first images of the tasks, with five captions each. v1 adds to each a similar one of
     the same source with confusing captions. v2 adds `neighbours` images for each of those, without
-    captions. They are released as 0.REVISION, 1.REVISION and 2.REVISION. The gates are `required`,
+    captions. They are released as 0.REVISION, 1.REVISION and 2.REVISION. A gate is `required`,
     `sample:RATE` or `auto` (no review: uncertain captions are dropped, and images are kept).
-    `selection_gate` is for whether images from sources fit their task (with `auto` all do),
-    `captions_gate` and `confusions_gate` are for captions and for captions that may fit two images,
-    `duplicates_gate` is for pairs of images of v2 that may be the same.
+
+    Attributes:
+        revision: the last two numbers of the versions.
+        last: the version to stop at.
+        neighbours: the number of images of v2 for each image of v1.
+        selection_gate: who checks that images from sources fit their task; with `auto` all do.
+        captions_gate: who reviews captions.
+        confusions_gate: who reviews captions that may fit two images.
+        duplicates_gate: who reviews pairs of images of v2 that may be the same.
+        tasks: the tasks, at least one.
     """
 
     dataset: DatasetName = "recos"
@@ -406,15 +452,23 @@ class RecosBuild(Build):
 class CcdBuild(Build):
     """A CCD-style benchmark: images in groups that differ in one labelled detail (CCD, section 2).
 
-    From each source, `anchors` images are drawn (all, if it is None), each with its captions.
-    `methods` are tried in order: if one gives no accepted image for a strategy, the next is tried.
-    With a `search_folder`, images are searched there (each with a licence, in the format
-    of `licensed-images`) instead of with a service on the web. The gates are for strategies, for
-    the images made or found, and for the captions of whole groups: `required`, `sample:RATE` or
-    `auto` (no review; flagged items are dropped and the release is marked *unreviewed*);
-    `images_gate` is for drawn anchors (None: nobody is asked). With a `second_language` (ISO 639-1)
-    every caption is written in it as well. `keep_lone_anchors` also refines and releases anchors
-    without a contrastive image, so that the queries are those of the original dataset.
+    A gate is `required`, `sample:RATE` or `auto` (no review; flagged items are dropped and the
+    release is marked *unreviewed*).
+
+    Attributes:
+        version: the version of the release.
+        anchors: the number of images to draw from each source; None for all.
+        methods: how to obtain contrastive images, in order: if one gives no accepted image for a
+            strategy, the next is tried.
+        search_folder: a folder to search instead of a service on the web; each image has a licence,
+            in the format of `licensed-images`.
+        second_language: a language (ISO 639-1) in which every caption is written as well.
+        keep_lone_anchors: whether anchors without a contrastive image are refined and released as
+            well, so that the queries are those of the original dataset.
+        images_gate: who looks at drawn anchors before models are paid for; None: nobody is asked.
+        strategies_gate: who reviews strategies.
+        candidates_gate: who reviews images that were found or edited.
+        groups_gate: who reviews the captions of whole groups.
     """
 
     dataset: DatasetName = "ccd"

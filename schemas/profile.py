@@ -162,7 +162,14 @@ class Prices(Record):
 
 
 class Sampling(Record):
-    """Sampling parameters. A `seed` of None lets the server choose."""
+    """Sampling parameters.
+
+    Attributes:
+        temperature: from 0, which is the most likely answer.
+        top_p: the share of probability from which tokens are drawn.
+        seed: the seed of the server; None lets it choose.
+        max_tokens: the most tokens of an answer.
+    """
 
     temperature: float = Field(default=0.7, ge=0, le=2)
     top_p: float = Field(default=1.0, gt=0, le=1)
@@ -288,16 +295,26 @@ _OWN_HEADERS = ("authorization", "content-length", "content-type", "host", "tran
 class OpenAIChat(_SampledModel):
     """A model behind an OpenAI-compatible server, such as vLLM.
 
-    `api_key_variable` names the environment variable that holds the key: keys themselves are never
-    stored in a profile. The key is sent as a bearer token, or in `api_key_header` (Azure:
-    `api-key`).
+    Servers accept different parameters, so that the form of a request can be changed.
 
-    Servers accept different parameters. `limit_parameter` names the limit on an answer's tokens;
-    `leave_out` are sampling parameters that are not sent; `headers`, `query` and `body` are sent
-    with every request. `structured` is how the form of an answer is requested: by its JSON schema,
-    as any JSON object, or only in the words of the prompt. `read_reasoning` reads an answer whose
-    content is null from `reasoning_content` or `reasoning`. `launch` says how to start a server of
-    your own; answers do not depend on it.
+    Attributes:
+        base_url: the address of the server, such as `http://127.0.0.1:8001/v1`.
+        api_key_variable: the environment variable that holds the key; keys themselves are never
+            stored in a profile.
+        api_key_header: the header for the key (Azure: `api-key`); None for a bearer token.
+        limit_parameter: the parameter that limits the tokens of an answer.
+        leave_out: sampling parameters that are not sent.
+        headers: further headers of every request.
+        query: further parameters of the address.
+        body: further parameters of every request.
+        structured: how the form of an answer is requested: by its JSON schema, as any JSON object,
+            or only in the words of the prompt.
+        read_reasoning: whether an answer whose content is null is read from `reasoning_content` or
+            `reasoning`.
+        timeout_seconds: for a whole answer.
+        max_retries: for timeouts, broken answers, 429 and 5xx.
+        max_in_flight: requests at once.
+        launch: how to start a server of your own; answers do not depend on it.
     """
 
     provider: Literal["openai"]

@@ -106,9 +106,13 @@ class AssociationSettings(Record):
 class TrackingSettings(Record):
     """Detector, association, and the sampling of frames.
 
-    `observations` is the number of frames that are kept of a track before the filter selects among
-    them; a checkpoint is made every `checkpoint_frames` frames. `frame_rate` replaces the rate and
-    the times that videos state.
+    Attributes:
+        detector: what finds people in a frame.
+        association: how boxes become tracks.
+        every_nth_frame: only every n-th frame is read.
+        frame_rate: frames per second, instead of the rate and the times that videos state.
+        observations: the number of frames of a track that are kept for the filter.
+        checkpoint_frames: the number of frames between checkpoints.
     """
 
     detector: DetectorSpec = SSDLiteDetector()
@@ -147,31 +151,41 @@ def _installed_pose_model() -> MediaPipePoseModel | None:
 class FilterSettings(Record):
     """The thresholds of the noise filter, each with its rule.
 
-    Image level (a crop that breaks one is dropped):
-        least_height_px, least_width_px: `too_small`.
-        narrowest_aspect, widest_aspect: width / height, `bad_aspect`.
-        most_cut_off: share of the box outside the frame, `truncated`; so is a box nearer to the
-            frame's border than `least_border_px`.
-        least_sharpness: `blurred`, as is `least_relative_sharpness`, a share of the track's median.
-        darkest, brightest: mean luma, `too_dark` and `too_bright`; least_contrast: `flat`.
-        least_score: `unsure`.
-        most_overlap: `occluded`.
-        most_other_people: `crowded`.
-        least_keypoints: `few_keypoints`, if a pose model is set.
-        least_person (confidence of the pose model), least_person_share (of the crop): `hidden`, if
-            a pose model is set.
+    A crop that breaks a rule on crops is dropped; the rules on tracklets begin with
+    `duplicate_bits`.
 
-    Tracklet level:
+    Attributes:
+        least_height_px: the least height of a box, else `too_small`.
+        least_width_px: the least width of a box, else `too_small`.
+        narrowest_aspect: the least width / height, else `bad_aspect`.
+        widest_aspect: the largest width / height, else `bad_aspect`.
+        most_cut_off: the largest share of the box outside the frame, else `truncated`.
+        least_border_px: the least distance of the box from the border of the frame, else
+            `truncated`.
+        least_sharpness: the least variance of the Laplacian, else `blurred`.
+        least_relative_sharpness: the least sharpness as a share of the track's median, else
+            `blurred`.
+        darkest: the least mean luma, else `too_dark`.
+        brightest: the largest mean luma, else `too_bright`.
+        least_contrast: the least standard deviation of luma, else `flat`.
+        least_score: the least score of the detector, else `unsure`.
+        most_overlap: the largest share of the box that another box covers, else `occluded`.
+        most_other_people: the most other people at least half in the box, else `crowded`.
+        pose_model: the pose model; the next three rules need one.
+        least_keypoints: the fewest visible keypoints, else `few_keypoints`.
+        least_person: the least confidence of the pose model, else `hidden`.
+        least_person_share: the least share of the crop that is the person, else `hidden`.
         duplicate_bits: frames whose hashes differ in at most this many bits are near-duplicates;
-            the sharpest of each run is kept, `near_duplicate`.
-        outlier_distance: cosine distance from the medoid, `outlier`.
-        switch_distance: cosine distance between two sides of a track, `identity_switch`; the track
-            is cut there if each side has a few frames, and the rules check every piece separately
-            (a piece with too few images is `too_few_images`).
-        least_images: `too_few_images`.
-        merge_similarity: minimum cosine for proposing that two tracklets of a video, which are
-            never visible at the same time, show the same person; at most `most_merge_proposals`.
-        most_images: maximum number of images kept of a tracklet.
+            the sharpest of each run is kept, the others are `near_duplicate`.
+        outlier_distance: the largest cosine distance from the medoid, else `outlier`.
+        switch_distance: the largest cosine distance between two sides of a track, else
+            `identity_switch`: the track is cut there if each side has a few frames, and the rules
+            check every piece separately.
+        least_images: the fewest images of a tracklet, else `too_few_images`.
+        most_images: the most images kept of a tracklet; the others are `surplus`.
+        merge_similarity: the least cosine for proposing that two tracklets of a video, which are
+            never visible at the same time, show the same person.
+        most_merge_proposals: the most such proposals of a tracklet.
     """
 
     least_height_px: float = Field(default=64, ge=0)
