@@ -49,7 +49,8 @@ class HuggingFaceImporter(RecordImporter):
             labels = _labels(split)
             try:
                 for index, row in enumerate(_rows(split, options)):
-                    fields = folded({key: _named(one, labels.get(key)) for key, one in row.items()})
+                    by_name = {key: _named(one, labels.get(key)) for key, one in row.items()}
+                    fields = folded(_relative(by_name, path))
                     yield Found(name, index, fields, split=None if name == _ALL else named)
             except LoupeError:
                 raise
@@ -122,6 +123,17 @@ def _rows(split: Any, options: ReadOptions) -> Iterator[dict[str, Any]]:
             if row[name] and row[name].get("bytes") is not None:
                 row[name] = UNREAD
         yield row
+
+
+def _relative(row: dict[str, Any], root: Path) -> dict[str, Any]:
+    """Return a row whose images are named below the folder of the dataset."""
+    for name, value in row.items():
+        if not isinstance(value, dict) or value.get("bytes") is not None:
+            continue
+        place = value.get("path")
+        if isinstance(place, str) and Path(place).is_relative_to(root.absolute()):
+            row[name] = {**value, "path": str(Path(place).relative_to(root.absolute()))}
+    return row
 
 
 def _labels(split: Any) -> dict[str, Any]:

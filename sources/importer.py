@@ -213,7 +213,7 @@ def surveyed(
         found = importer.rows(path, options.model_copy(update={"images": images}))
         return map(partial(_relative, image_root), found) if isinstance(image_root, Path) else found
 
-    with _naming_likely_formats(path):
+    with _naminglikely_formats(path):
         survey = Survey(path.name, rows(images=False))
         if survey.lacks_splits and options.is_split_stated:
             importer = importer.for_one_split()
@@ -253,17 +253,17 @@ def misplaced_image(rows: Iterable[Row], image_root: ImageRoot) -> str | None:
 
 
 @contextmanager
-def _naming_likely_formats(path: Path) -> Iterator[None]:
+def _naminglikely_formats(path: Path) -> Iterator[None]:
     """Say in a `FormatError` of what other format the file may be."""
     try:
         yield
     except FormatError as error:
-        if others := _likely_formats(path):
+        if others := likely_formats(path):
             raise FormatError(f"{error}; this looks like {' or '.join(others)}") from error
         raise
 
 
-def _likely_formats(path: Path) -> list[str]:
+def likely_formats(path: Path) -> list[str]:
     """Return the formats that can parse the first record of a file; lists of paths excepted."""
     found = []
     for name, importer in IMPORTERS.items():

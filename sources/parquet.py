@@ -50,6 +50,20 @@ class ParquetImporter(Shards):
                     raise self.stranger(path, f": {_said(fault)}") from fault
                 yield _lost(name, read, what)
 
+    def names(self, path: Path) -> list[str]:
+        """Return the names of all columns of the first file.
+
+        Raises:
+            FormatError: it is no Parquet file.
+        """
+        import pyarrow.parquet as pq
+
+        file = files_of(path, self.suffixes)[0]
+        try:
+            return list(folded(dict.fromkeys(pq.read_schema(file).names)))
+        except (OSError, ValueError) as fault:
+            raise self.stranger(file, f": {_said(fault)}") from fault
+
     def _read(self, file: Path, options: ReadOptions) -> Iterator[dict[str, Any]]:
         import pyarrow.parquet as pq
 

@@ -30,6 +30,7 @@ from loupe.flows.cli import (
     shards,
     shortcuts,
     sources,
+    starting,
     store,
     track,
     withdraw,
@@ -79,7 +80,7 @@ def begin(
 
 
 for one in (
-    *(run.demo, run.run, sources.import_, check.check, track.track),
+    *(run.demo, starting.init, run.run, sources.import_, check.check, track.track),
     *(evaluation.train, evaluation.evaluate, evaluation.leaderboard, evaluation.reproduce),
     *(within_memory(lineage.lineage), withdraw.withdraw, withdraw.withdrawals),
     *(store.quarantine, store.cost, sources.duplicates),
@@ -94,6 +95,7 @@ for name, group in {
     "quality": quality.app,
     "release": release.app,
     "shards": shards.app,
+    "sources": sources.app,
     "store": store.app,
     "filter": noise_filter.app,
     "metrics": metrics.app,

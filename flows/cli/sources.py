@@ -1,13 +1,15 @@
-"""`loupe import` and `loupe duplicates`."""
+"""`loupe import`, `loupe sources sniff` and `loupe duplicates`."""
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from loupe.flows.cli.options import opened_run
-from loupe.flows.cli.output import Answer, err, note
+from loupe.flows.cli.commands import command
+from loupe.flows.cli.options import opened_run, settings
+from loupe.flows.cli.output import Answer, Line, Note, err, note
 from loupe.schemas.errors import UsageError
 
 if TYPE_CHECKING:
@@ -28,29 +30,44 @@ def import_(
     format_name: Annotated[str, typer.Argument(metavar="FORMAT", autocompletion=_formats)],
     path: str,
     *,
-    images: Path | None = None,
+    images: str | None = None,
     name: str | None = None,
     licence: str | None = None,
     citation: str | None = None,
     split: Literal["train", "val", "test"] | None = None,
+    image: str | None = None,
+    identity: str | None = None,
+    captions: list[str] | None = None,
+    split_column: str | None = None,
+    licence_column: str | None = None,
+    attribution: str | None = None,
     shards: bool = False,
 ) -> Answer:
     """Import annotations and images, or videos.
 
     Records that cannot be used are quarantined with a reason. A second import adds only what is
-    missing. Exit code 1 if a record was quarantined.
+    missing. Exit code 1 if a record was quarantined. `loupe sources sniff PATH` says which format
+    and which columns to state.
 
     Args:
-        format_name: Annotation format: cuhk-pedes, icfg-pedes, rstpreid, ufine6926, ufine3c,
-            coco-captions, karpathy-coco, karpathy-flickr30k, mscoco-fg, flickr30k-fg, json-lines,
-            image-list, ccd, total-text, coco-instances, licensed-images or videos.
-        path: Annotation file; for videos a folder, file, glob pattern, list (.txt) or URL.
-        images: Folder that image paths are relative to (default: that of the annotation
-            file).
+        format_name: Format: parquet, hf, webdataset, img2dataset, csv, tsv, folder, json-lines,
+            fiftyone, label-studio, coco-captions, coco-instances, karpathy-coco,
+            karpathy-flickr30k, cuhk-pedes, icfg-pedes, rstpreid, ufine6926, ufine3c, mscoco-fg,
+            flickr30k-fg, ccd, image-list, total-text, licensed-images or videos.
+        path: Annotations: a file, folder, pattern or address (s3://…); for videos also a list
+            (.txt).
+        images: Folder or address that image paths are relative to (default: that of the
+            annotations).
         name: Name of the source (default: the name of the format).
         licence: Licence, if it differs from the known licence of the format.
         citation: Citation, if it differs from the known citation of the format.
-        split: Split of all records, if the annotation file states none (default: test).
+        split: Split of all records, if the annotations state none (default: test).
+        image: Column of the image or its path.
+        identity: Column of what the image shows (default: identity, if there is one).
+        captions: Column of captions; repeat it for several.
+        split_column: Column of the split (default: split, if there is one).
+        licence_column: Column of the licence of each image.
+        attribution: Column of the creator to name.
         shards: Import into shards of 10,000 records, for sources with millions (`loupe shards`).
     """
     from loupe.flows.engine.importing import import_source
@@ -73,8 +90,18 @@ def import_(
         dataset, (_, report) = videos.name, import_videos(context, videos)
     else:
         values |= {"name": name or importer_for(format_name).format, "format": format_name}
-        values |= {"annotations": Path(path), "images": images or Path(path).parent}
-        values |= {"split": split} if split else {}
+        stated = {
+            "annotations": path,
+            "images": images,
+            "split": split,
+            "image": image,
+            "identity": identity,
+            "captions": captions,
+            "split_column": split_column,
+            "licence_column": licence_column,
+            "attribution": attribution,
+        }
+        values |= {key: value for key, value in stated.items() if value}
         spec = validated(SourceSpec, values, "source", see=_KEYS)
         dataset = spec.name
         if shards:
@@ -86,6 +113,69 @@ def import_(
     if report.rejected:
         note(f"show the quarantined records with: loupe quarantine {dataset}")
     return Answer(report.as_json(), failed=bool(report.rejected))
+
+
+app = typer.Typer(help="Look at annotations before they are imported.", no_args_is_help=True)
+
+
+@command(app)
+def sniff(path: str, *, to: Path | None = None) -> Answer:
+    """Say what a file or folder is, and show three rows as Loupe would read them.
+
+    Prints the [[sources]] of a build file, with the columns that it needs. What is at an address
+    (s3://…) is copied to the home first.
+
+    Args:
+        path: File, folder, pattern or address of annotations.
+        to: Build file to add the [[sources]] to.
+    """
+    from loupe.flows.engine.importing import COPIES
+    from loupe.schemas.wording import many
+    from loupe.sources.records import BadRow
+    from loupe.sources.remote import hub_address, located
+    from loupe.sources.sniffing import sniff as sniffed
+
+    place = located(hub_address(path), "", settings().home / COPIES, note)
+    found = sniffed(place.annotations)
+    table = found.table(_as_stated(path, to), source_name(path))
+    if to is not None:
+        with to.open("a", encoding="utf-8") as file:
+            file.write(f"\n{table}")
+    rows = [one.model_dump(mode="json", exclude_defaults=True) for one in found.rows]
+    lines: list[Line] = [f"{path}: {found.format}", ""]
+    for row in found.rows:
+        if isinstance(row, BadRow):
+            lines.append(f"  {row.file}, record {row.index:,}: cannot be used: {row.detail}")
+            continue
+        lines.append(f"  {row.file_path} (identity {row.identity}, {row.split})")
+        lines += [f"    {caption}" for caption in row.captions]
+        if not row.captions:
+            lines.append("    no caption")
+    added = f"added to {to}:" if to else "for a build file:"
+    lines += ["", added, "", *table.splitlines()]
+    document = {
+        "format": found.format,
+        "fields": list(found.fields),
+        "columns": dict(found.columns),
+        "rows": rows,
+        "table": table,
+    }
+    shown = many(len(rows), "row")
+    return Answer(document, [*lines, "", Note(f"{shown} shown, with nothing imported")])
+
+
+def _as_stated(path: str, to: Path | None) -> str:
+    """Return a path as a build file states it, relative to its folder."""
+    if to is None or "://" in path or not Path(path).parent.exists():
+        return path
+    return os.path.relpath(path, to.parent)
+
+
+def source_name(path: str) -> str:
+    """Return a name for the source at a path."""
+    stem = Path(path.rstrip("/")).name.partition(".")[0].partition("@")[0]
+    letters = "".join(one if one.isascii() and one.isalnum() else "-" for one in stem)
+    return letters.strip("-")[:60] or "source"
 
 
 def duplicates(

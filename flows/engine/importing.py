@@ -233,7 +233,7 @@ def refusal_of_terms(
 VERSION = "1"
 STAGE = "import_source"
 OWN_LICENCES = "Each image under its own licence"
-_COPIES = "sources"
+COPIES = "sources"
 _OF_HUB = "hf"
 _REMOTE_WORKERS = 16  # each waits for another machine
 
@@ -298,7 +298,7 @@ def locate(spec: SourceSpec, home: Path, say: Callable[[str], None] = quiet) -> 
         MissingExtraError: what their scheme needs is not installed.
     """
     try:
-        return located(address_of(spec), spec.images, home / _COPIES, say)
+        return located(address_of(spec), spec.images, home / COPIES, say)
     except FormatError as error:
         raise FormatError(f"source {spec.name}: {error}") from error
 
