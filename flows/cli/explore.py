@@ -63,7 +63,7 @@ def _explored(name: str, filters: list[str], port: int, *, open_browser: bool) -
     from loupe.flows.exploring.session import Session, folder_of
     from loupe.services.environments import ensure_environment, is_installed
     from loupe.services.explorer import studio
-    from loupe.services.explorer.door import Keys, create_door, serve
+    from loupe.services.explorer.door import Keys, create_door, serve, to_socket
     from loupe.services.process import require_free_port
 
     conditions = [Filter.parsed(one) for one in filters]
@@ -82,7 +82,7 @@ def _explored(name: str, filters: list[str], port: int, *, open_browser: bool) -
             running.wait_until_ready()
             session.open(running)
             keys = Keys(port, running.key)
-            door = create_door(session, keys, running.socket, port)
+            door = create_door(session, keys, to_socket(running.socket), port)
 
             def announce() -> None:
                 address = f"http://127.0.0.1:{port}"
