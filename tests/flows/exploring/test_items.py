@@ -8,7 +8,7 @@ import pytest
 from loupe.db.decisions import decide
 from loupe.db.entities import AgentRef, NewDecision
 from loupe.db.exploring import changed_images, mark_now
-from loupe.flows.exploring.items import Filter, ReleaseItems
+from loupe.flows.exploring.items import Filter, ReleaseItems, Value
 from loupe.flows.exploring.table import NOTHING_COMPARED, Compared, write_table
 from loupe.flows.exploring.vectors import best_space, image_vectors, neighbours
 from loupe.models.profiles.loader import load_profile
@@ -78,7 +78,7 @@ def test_the_table_holds_vectors_neighbours_and_only_what_filters_keep(
     ],
 )
 def test_filters(condition: str, kept: bool) -> None:
-    fields = {
+    fields: dict[str, Value] = {
         "state": "accepted",
         "queue": "a, b",
         "similarity": 0.4,
