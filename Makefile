@@ -33,7 +33,7 @@ $(VENV)/.ready: requirements.lock pyproject.toml | $(UV)
 	python3 -m venv .cache/uv
 	.cache/uv/bin/python -m pip install --quiet 'uv>=0.8'
 
-environments: setup  ## Make the environments of Label Studio and of vLLM on the CPU (for tests)
+environments: setup  ## Make the environments of Label Studio, LightlyStudio and vLLM on the CPU (for tests)
 	PATH="$(abspath $(dir $(UV))):$$PATH" LOUPE_ENVIRONMENTS=$(ENVIRONMENTS) \
 		$(BIN)/python -m loupe.services.environments
 
@@ -55,7 +55,7 @@ test: $(VENV)/.compiled environments  ## Run all tests; ends with a list of what
 # The folders whose tests need neither a server nor a built dataset. A test there that takes longer
 # than the time limit fails until it is marked `slow`, so that this stays quick.
 QUICK := tests/test_*.py $(addprefix tests/,checks db models prompts retrieval schemas sources)
-NOT_QUICK := slow or soak or postgres or label_studio or vllm or prefect or browser or gpu or weights
+NOT_QUICK := slow or soak or postgres or label_studio or lightly_studio or vllm or prefect or browser or gpu or weights
 
 quick: setup  ## Run the tests of single functions, without servers, in about a minute
 	$(BIN)/python -m pytest -q -n 2 --dist loadgroup --no-loadscope-reorder --timeout 60 \

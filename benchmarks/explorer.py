@@ -107,7 +107,11 @@ def measure(home: Path) -> None:
     environment = ensure_environment("lightly-studio", environments_root())
     with closing(context.store):
         session = Session(
-            context, StoreItems(context.store, context.blobs, DATASET), (), lambda _: ""
+            context,
+            StoreItems(context.store, context.blobs, DATASET),
+            (),
+            lambda _: "",
+            lambda _, __: (False, ""),
         )
         started = time.perf_counter()
         with studio(environment, folder_of(home, DATASET), DATASET, 1) as running:

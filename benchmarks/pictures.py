@@ -10,6 +10,7 @@ import argparse
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -49,11 +50,8 @@ def main() -> None:
         program = shutil.which("chromium-headless-shell") or shutil.which("chromium")
         browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
         loupe(home, "demo")
-        (release,) = (home / "releases").glob("ufine3c-demo-*")
-        report = Path(folder) / "report"
-        loupe(home, "release", "report", release, "--out", report, "--previews")
+        explore(home, browser.new_page(viewport={"width": 1400, "height": 860}), out)
         (board,) = (home / "leaderboards").glob("*/leaderboard.html")
-        photograph(browser, report / "index.html", out / "rows.webp", height_px=740)
         photograph(browser, board, out / "leaderboard.webp", height_px=620)
         page = browser.new_page(viewport={"width": 1280, "height": 800})
         try:
@@ -71,6 +69,46 @@ def loupe(home: Path, *arguments: object) -> Any:
     environment = os.environ | {"LOUPE_HOME": str(home)}
     ran = subprocess.run(command, env=environment, stdout=subprocess.PIPE, check=True)
     return json.loads(ran.stdout)
+
+
+def explore(home: Path, page: Page, out: Path) -> None:
+    """Open the explorer, and take a picture of its grid with the map, and of a decision."""
+    port = free_port()
+    command = [sys.executable, "-m", "loupe.flows.cli.main", "explore", "ufine3c-demo"]
+    process = subprocess.Popen(
+        [*command, "--no-browser", "--port", str(port)],
+        env=os.environ | {"LOUPE_HOME": str(home)},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        said = process.stderr or ()
+        key = next(line for line in said if "the key is" in line).split()[-1]
+        page.set_default_timeout(120_000)
+        page.goto(f"http://127.0.0.1:{port}")
+        page.fill("input[name=key]", key)
+        page.press("input[name=key]", "Enter")
+        page.get_by_role("button", name="Dismiss").click()
+        page.get_by_text("Embed", exact=True).click()
+        page.get_by_text("Included by filters").wait_for()
+        keep(page, out / "explorer.webp")
+        page.get_by_text("Embed", exact=True).click()
+        for photo in page.locator("img[src*='/images/sample/']").all()[:3]:
+            photo.click()
+        page.get_by_placeholder("Assign tag to selection").fill("odd")
+        page.keyboard.press("Enter")
+        page.get_by_text("Menu", exact=True).click()
+        page.get_by_text("Plugins", exact=True).click()
+        page.get_by_text("Decide in Loupe").click()
+        form = page.get_by_role("dialog")
+        form.locator("input").nth(1).fill("not a photograph of a street")
+        form.locator("input").nth(2).fill("odd")
+        form.get_by_role("button", name="Execute").click()
+        page.get_by_text("not decided yet").wait_for()
+        keep(page, out / "explorer-decision.webp")
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.wait()
 
 
 def open_task(home: Path, page: Page) -> None:

@@ -12,9 +12,10 @@ _SERVERS = {
     "label_studio": {"label_studio"},
     "prefect": {"prefect"},
     "vllm": {"vllm"},
+    "lightly_studio": {"lightly_studio"},
 }
 """The servers of each group. A test belongs to the first group whose servers it needs."""
-_GROUPS = ("label_studio", "vllm", "prefect", "scenario", "kill", "restored")
+_GROUPS = ("label_studio", "vllm", "prefect", "lightly_studio", "scenario", "kill", "restored")
 """Groups from the longest to the shortest."""
 
 

@@ -34,8 +34,8 @@ def explore(
     """Look at the images of a dataset or a release, and decide on them.
 
     Opens a page with a grid, filters, a map of the embeddings and search, until Ctrl+C. A dataset
-    shows what is new whenever the page is loaded. Nothing is copied; the page and its database are
-    made anew each time, and tags are kept.
+    shows what is new whenever the page is loaded. Nothing is copied; the database of the page is
+    built again each time, and tags are kept.
 
     Args:
         filter_: Only images with this field, such as state=accepted or similarity<0.3; repeatable.
@@ -58,12 +58,13 @@ def explore(
 
 def _explored(name: str, filters: list[str], port: int, *, open_browser: bool) -> Answer:
     """Serve the page until it is interrupted."""
+    from loupe.flows.exploring.deciding import answer_form
     from loupe.flows.exploring.items import Filter
     from loupe.flows.exploring.session import Session, folder_of
     from loupe.release.lineage.tree import lineage_tree
     from loupe.services.environments import ensure_environment, is_installed
     from loupe.services.explorer import studio
-    from loupe.services.explorer.door import Keys, create_door, serve
+    from loupe.services.explorer.door import Keys, create_door, serve, to_socket
     from loupe.services.process import require_free_port
 
     conditions = [Filter.parsed(one) for one in filters]
@@ -73,7 +74,7 @@ def _explored(name: str, filters: list[str], port: int, *, open_browser: bool) -
         if not is_installed("lightly-studio", root):
             note(f"installing LightlyStudio once, about 6 GB less what uv has already, in {root}")
         environment = ensure_environment("lightly-studio", root)
-        session = Session(context, items, conditions, lineage_tree)
+        session = Session(context, items, conditions, lineage_tree, answer_form)
         folder = folder_of(context.settings.home, items.name)
         with studio(environment, folder, items.name, port) as running:
             note(f"reading {items.name}")
@@ -82,7 +83,7 @@ def _explored(name: str, filters: list[str], port: int, *, open_browser: bool) -
             running.wait_until_ready()
             session.open(running)
             keys = Keys(port, running.key)
-            door = create_door(session, keys, running.socket, port)
+            door = create_door(session, keys, to_socket(running.socket), port)
 
             def announce() -> None:
                 address = f"http://127.0.0.1:{port}"

@@ -196,6 +196,7 @@ def _server(home: Path) -> str | None:
 
 _NEXT = """{activation}
 Look at it:
+  all of it              loupe explore {dataset}
   dataset card           {release}/README.md
   images                 {release}/images
   leaderboard            {page}
@@ -251,7 +252,13 @@ def _next_lines(
     caption = rewrite.id[:12] if rewrite else "ID"
     page, release = _relative(scores.written.page), _relative(report.release)
     yield from board_lines(scores.board)
-    yield _NEXT.format(release=release, caption=caption, page=page, activation=_activation())
+    yield _NEXT.format(
+        dataset=report.dataset,
+        release=release,
+        caption=caption,
+        page=page,
+        activation=_activation(),
+    )
 
 
 def _activation() -> str:

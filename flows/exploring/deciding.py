@@ -32,9 +32,9 @@ from loupe.flows.engine.context import RunContext
 from loupe.flows.withdrawal.execution import carry_out
 from loupe.flows.withdrawal.plan import confirm, plan_withdrawal, request_of
 from loupe.schemas.base import Record
-from loupe.schemas.errors import UsageError
+from loupe.schemas.errors import LoupeError, UsageError
 from loupe.schemas.records import Caption, Image, Rewrite
-from loupe.schemas.validation import nearest_hint
+from loupe.schemas.validation import nearest_hint, validated
 from loupe.schemas.withdrawal import Ground
 from loupe.schemas.wording import joined, many
 
@@ -125,6 +125,23 @@ def plan_decision(context: RunContext, wanted: Wanted) -> Plan:
     if not plan.images:
         raise UsageError(f"{wanted.action!r} would change none of {many(len(images), 'image')}")
     return plan
+
+
+def answer_form(context: RunContext, form: Mapping[str, Any]) -> tuple[bool, str]:
+    """Answer the form of the page: plan the decision, or make it if `confirm` is its phrase.
+
+    Returns whether it was made, and a sentence.
+    """
+    confirmed = str(form.get("confirm", "")).strip()
+    values = {name: value for name, value in form.items() if name != "confirm"}
+    try:
+        plan = plan_decision(context, validated(Wanted, values, "the form"))
+        if confirmed != plan.phrase:
+            wrong = f" {confirmed!r} does not confirm it." if confirmed else ""
+            return False, f"not decided yet.{wrong} {plan.sentence} To confirm: {plan.phrase}"
+        return True, f"{plan.carry_out()} (load the page again to see it)"
+    except LoupeError as error:
+        return False, str(error)
 
 
 def _lead(context: RunContext) -> AgentRef:

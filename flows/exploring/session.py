@@ -17,13 +17,17 @@ from loupe.db.lineage import Lineage, trace
 from loupe.db.releases import StateMark
 from loupe.flows.engine.context import RunContext
 from loupe.flows.engine.embedding import CachedEmbedder, of_texts
-from loupe.flows.exploring.deciding import Wanted, plan_decision
 from loupe.flows.exploring.items import Filter, Items, StoreItems
-from loupe.flows.exploring.similar import query_image
 from loupe.flows.exploring.table import NOTHING_COMPARED, Compared, write_table
-from loupe.flows.exploring.vectors import Space, best_space, image_vectors, neighbours
+from loupe.flows.exploring.vectors import (
+    Space,
+    best_space,
+    image_vectors,
+    neighbours,
+    query_image,
+)
 from loupe.models.profiles.loader import load_profile
-from loupe.schemas.errors import LoupeError, UsageError
+from loupe.schemas.errors import UsageError
 from loupe.schemas.processes import write_atomically
 from loupe.services.credentials import private_folder
 from loupe.services.explorer import Studio
@@ -56,11 +60,22 @@ class Session:
         items: Items,
         filters: Sequence[Filter],
         tree: Callable[[Lineage], Any],
+        decide: Callable[[RunContext, dict[str, Any]], tuple[bool, str]],
     ) -> None:
+        """Prepare a session.
+
+        Args:
+            context: the store, and the settings.
+            items: the images to show.
+            filters: only images that meet all of these.
+            tree: draws a lineage.
+            decide: answers the form of a decision (`loupe.flows.exploring.deciding.answer_form`).
+        """
         self._context = context
         self._items = items
         self._filters = filters
         self._tree = tree
+        self._decide = decide
         self._folder = folder_of(context.settings.home, items.name)
         self._table = self._folder / "items.parquet"
         self._lock = threading.Lock()
@@ -128,18 +143,10 @@ class Session:
         return console.export_text()
 
     def decide(self, request: dict[str, Any]) -> tuple[bool, str]:
-        """Plan a decision; make it if the right sentence is given as confirmation."""
-        confirmed = str(request.pop("confirm", "")).strip()
-        try:
-            plan = plan_decision(self._context, Wanted.model_validate(request))
-            if confirmed != plan.phrase:
-                wrong = f" {confirmed!r} does not confirm it." if confirmed else ""
-                return False, f"not decided yet.{wrong} {plan.sentence} To confirm: {plan.phrase}"
-            done = plan.carry_out()
-        except (LoupeError, ValueError) as error:
-            return False, str(error)
+        """Plan a decision, or make it, and show its results."""
+        success, sentence = self._decide(self._context, request)
         self.refresh()
-        return True, f"{done} (load the page again to see it)"
+        return success, sentence
 
     def embed(self, request: dict[str, Any]) -> list[list[float]]:
         """Return the vectors of texts, or of images, by the model of the shown vectors."""

@@ -1,17 +1,15 @@
 """The images nearest to an image or a text, by the vectors that the store has."""
 
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 from loupe.db.entities import datasets_of, fetch
 from loupe.db.exploring import image_ids
 from loupe.db.store import Store
-from loupe.flows.engine.embedding import CachedEmbedder, ReadableImage, of_texts
-from loupe.flows.exploring.vectors import best_space, image_vectors, nearest
+from loupe.flows.engine.embedding import CachedEmbedder, of_texts
+from loupe.flows.exploring.vectors import best_space, image_vectors, nearest, query_image
 from loupe.retrieval.similarity.distances import single_precision
-from loupe.schemas.base import sha256_of
 from loupe.schemas.errors import UsageError
 from loupe.schemas.profile import Profile
 from loupe.schemas.records import Image
@@ -27,11 +25,6 @@ class SimilarImage(NamedTuple):
     state: str
     sha256: str
     similarity: float
-
-
-def query_image(data: bytes, name: str = "the image") -> ReadableImage:
-    """Return the bytes of an image that is not in the store."""
-    return ReadableImage(sha256_of(data), name, partial(bytes, data))
 
 
 def similar_images(

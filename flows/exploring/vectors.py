@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,9 +12,10 @@ from loupe.db.embeddings import find_vectors
 from loupe.db.entities import pages
 from loupe.db.exploring import spaces_of
 from loupe.db.store import Store
-from loupe.flows.engine.embedding import CachedEmbedder, of_texts, pinned
+from loupe.flows.engine.embedding import CachedEmbedder, ReadableImage, of_texts, pinned
 from loupe.retrieval.embeddings import FloatRows
 from loupe.retrieval.similarity.distances import rows_on_disk, single_precision
+from loupe.schemas.base import sha256_of
 from loupe.schemas.embedding import EmbeddingModelSpec, PrecomputedEmbedder
 from loupe.schemas.errors import LoupeError
 from loupe.schemas.profile import Profile
@@ -64,6 +66,11 @@ def _embedders(profile: Profile) -> Iterator[EmbeddingModelSpec]:
     for spec in profile.evaluation.embedders:
         if not isinstance(spec, PrecomputedEmbedder):
             yield spec
+
+
+def query_image(data: bytes, name: str = "the image") -> ReadableImage:
+    """Return the bytes of an image that is not in the store."""
+    return ReadableImage(sha256_of(data), name, partial(bytes, data))
 
 
 class ImageVectors(NamedTuple):

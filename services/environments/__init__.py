@@ -1,8 +1,9 @@
 """Virtual environments for servers that cannot share the project's.
 
-Label Studio pins older releases of Prefect's dependencies, and vLLM on a CPU is a community build
-used only by tests. Each environment is installed from a committed lock file with hashes; the `.in`
-file beside a lock file explains how to generate it.
+Label Studio pins older releases of Prefect's dependencies, LightlyStudio brings a web framework and
+a database of its own, and vLLM on a CPU is a community build used only by tests. Each environment
+is installed from a committed lock file with hashes; the `.in` file beside a lock file explains how
+to generate it.
 """
 
 import hashlib

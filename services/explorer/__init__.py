@@ -88,7 +88,7 @@ def studio(environment: Path, folder: Path, name: str, port: int) -> Iterator[St
     Args:
         environment: the folder of its environment.
         folder: a folder that only this user can enter, for its log and its database, a cache that
-            is made anew.
+            is built again.
         name: the name of what is explored.
         port: the port of the door.
     """

@@ -148,9 +148,15 @@ class _Gate:
         return PlainTextResponse("log in first", 401, _SAFE)
 
 
-def create_door(explored: Explored, keys: Keys, socket: Path, port: int) -> Starlette:
-    """Create the door in front of a LightlyStudio that listens on a socket."""
-    transport = httpx.AsyncHTTPTransport(uds=str(socket), verify=PLAIN_HTTP)
+def to_socket(socket: Path) -> httpx.AsyncBaseTransport:
+    """Return the way to a LightlyStudio that listens on a socket."""
+    return httpx.AsyncHTTPTransport(uds=str(socket), verify=PLAIN_HTTP)
+
+
+def create_door(
+    explored: Explored, keys: Keys, transport: httpx.AsyncBaseTransport, port: int
+) -> Starlette:
+    """Create the door in front of a LightlyStudio, which is reached by `transport`."""
     backend = httpx.AsyncClient(
         transport=transport, base_url="http://studio", timeout=_ANSWER_SECONDS, trust_env=False
     )

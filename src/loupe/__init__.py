@@ -18,6 +18,7 @@ _PLACES = {
     "loupe.api.plugging": ("Format", "Page"),
     "loupe.api.pipeline": ("Pipeline", "gate", "release", "source"),
     "loupe.api.reading": ("open_release", "open_store"),
+    "loupe.api.similarity": ("similar",),
     "loupe.api.steps": ("check", "describe", "near_duplicates"),
     "loupe.api.records": ("Record",),
     "loupe.api.step": ("filter", "step"),

@@ -7,6 +7,7 @@ from loupe.api.pipeline import Pipeline, gate, release, source
 from loupe.api.plugging import Format, Page
 from loupe.api.reading import open_release, open_store
 from loupe.api.records import Record
+from loupe.api.similarity import similar
 from loupe.api.step import filter, step  # noqa: A004 - the word of the field
 from loupe.api.steps import check, describe, near_duplicates
 from loupe.api.values import Box, Caption, Crop, Image, Rejection, UnansweredError
@@ -46,6 +47,7 @@ __all__ = [
     "open_release",
     "open_store",
     "release",
+    "similar",
     "source",
     "step",
     "steps",

@@ -1,0 +1,28 @@
+"""Search by embedding in the store of this installation."""
+
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+
+from loupe.db.store import Store
+from loupe.flows.exploring.similar import SimilarImage, similar_images
+from loupe.models.profiles.loader import load_profile
+from loupe.models.profiles.settings import load_settings
+
+
+def similar(
+    query: str | Path, *, datasets: Sequence[str] = (), count: int = 20
+) -> list[SimilarImage]:
+    """Return the images nearest to a text or an image, by the embeddings in the store.
+
+    Args:
+        query: a text, the id of an image of the store, or the path of an image file.
+        datasets: only images of these datasets; empty for all.
+        count: how many images.
+
+    Raises:
+        UsageError: there is no such dataset, or no embedding that the query can be compared with.
+    """
+    own = load_settings()
+    with closing(Store.open_existing(own.database_url, own.home)) as store:
+        return similar_images(store, load_profile(own.profile), query, datasets, count)

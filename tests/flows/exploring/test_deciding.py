@@ -1,0 +1,116 @@
+"""Decisions of the lead from the explorer, and what the next run makes of them."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from loupe.annotate.queues import candidates, load_queues, needs_review
+from loupe.db.decisions import decision_rows
+from loupe.db.entities import find
+from loupe.db.gold import gold_items
+from loupe.db.reviews import priorities
+from loupe.flows.engine.context import RunContext
+from loupe.flows.exploring.deciding import Wanted, plan_decision
+from loupe.flows.exploring.items import StoreItems
+from loupe.release.format.row_files import read_release
+from loupe.schemas.errors import UsageError
+from tests.flows.exploring.conftest import DATASET, People
+
+REWRITES = f"{DATASET}-rewrites"
+
+
+def states(run: RunContext, kind: str) -> list[str]:
+    return sorted(one.state for one in find(run.store, DATASET, kind))
+
+
+def decide(run: RunContext, action: str, items: Sequence[str], ground: str = "") -> str:
+    """Decide on images and return what was planned."""
+    wanted = Wanted(action=action, reason="a test", items=tuple(items), ground=ground)
+    plan = plan_decision(run, wanted)
+    sentence = plan.sentence
+    plan.carry_out()
+    return sentence
+
+
+def released(folder: Path | None) -> set[str]:
+    assert folder is not None
+    return {row.image_entity_id for row in read_release(folder).rows}
+
+
+def test_the_next_release_lacks_what_was_rejected_until_it_is_reopened(people: People) -> None:
+    run = people.run
+    first = released(people.build("1.0.0").release)
+    gone = sorted(first)[:2]
+    before = states(run, "rewrite"), states(run, "caption")
+    sentence = decide(run, "reject", gone)
+    assert "4 captions" in sentence
+    assert f"{DATASET}@1.0.0" in sentence
+    assert released(people.build("1.1.0").release) == first - set(gone)
+    assert states(run, "caption").count("inactive") == 4
+    (decision, other) = [one for one in decision_rows(run.store, DATASET) if one.item in gone]
+    assert (decision.verdict, decision.by_kind, decision.reason) == ("reject", "person", "a test")
+    assert other.by == decision.by
+    decide(run, "reopen", gone)
+    assert (states(run, "rewrite"), states(run, "caption")) == before
+    assert released(people.build("1.2.0").release) == first
+
+
+def test_what_two_rejected_images_share_is_active_once_both_are_reopened(people: People) -> None:
+    """What an image is not the only reason for stays inactive."""
+    run = people.run
+    people.build("1.0.0")
+    first, second = people.items.ids()[:2]
+    decide(run, "reject", [first, second])
+    decide(run, "reopen", [first])
+    inactive = {
+        item.id: {text.state for text in item.texts} for item in people.items.read([first, second])
+    }
+    assert "inactive" not in inactive[first]
+    assert inactive[second] == {"inactive"}
+
+
+def test_items_are_sent_to_people_and_made_gold(people: People) -> None:
+    run = people.run
+    people.build("1.0.0")
+    (image,) = people.items.ids()[:1]
+    texts = [one.id for item in people.items.read([image]) for one in item.texts]
+    rewrites = {one.id for one in find(run.store, DATASET, "rewrite") if one.id in texts}
+    decide(run, f"gold {REWRITES}", [image])
+    known = gold_items(run.store, REWRITES)
+    assert known.keys() == rewrites
+    assert {one.explanation for one in known.values()} == {"a test"}
+    decide(run, f"send to {REWRITES}", [image])
+    queue = load_queues().queue_named(REWRITES)
+    waiting = {one.entity.id for one in candidates(run.store, queue) if needs_review(queue, one)}
+    assert waiting == rewrites
+    assert priorities(run.store, REWRITES) == dict.fromkeys(rewrites, 1)
+
+
+def test_a_withdrawn_image_is_gone(people: People) -> None:
+    people.build("1.0.0")
+    first, *others = people.items.ids()
+    sentence = decide(people.run, "withdraw", [first], ground="privacy")
+    assert "erased" in sentence
+    assert people.items.ids() == others
+    assert list(people.items.read([first])) == []
+
+
+@pytest.mark.parametrize(
+    ("action", "reason", "ground", "message"),
+    [
+        ("rejct", "x", "", "did you mean reject"),
+        ("reject", " ", "", "needs a reason"),
+        ("reopen", "x", "", "would change none of 6 images"),
+        ("withdraw", "x", "bad", "needs a ground, one of privacy"),
+        ("send to people-rewrite", "x", "", "a queue is named DATASET-STEP"),
+    ],
+)
+def test_bad_decisions_are_refused_in_a_sentence(
+    action: str, reason: str, ground: str, message: str, people: People
+) -> None:
+    people.build("1.0.0")
+    items: StoreItems = people.items
+    wanted = Wanted(action=action, reason=reason, items=tuple(items.ids()), ground=ground)
+    with pytest.raises(UsageError, match=message):
+        plan_decision(people.run, wanted)

@@ -1,0 +1,171 @@
+"""The explorer in a real browser: look, filter, tag, decide, and the next release lacks it."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from loupe.release.format.row_files import read_release
+from loupe.services.environments import ensure_environment, environments_root
+from loupe.services.process import free_port
+from tests.flows.exploring.conftest import DATASET, People
+
+pytestmark = [pytest.mark.browser, pytest.mark.lightly_studio, pytest.mark.slow]
+
+WAIT_MS = 120_000
+START_SECONDS = 300
+REASON = "they wear the same jacket"
+PHOTOS = "img[src*='/images/sample/']"
+
+
+class Explorer(NamedTuple):
+    """A running `loupe explore`: its address and key, and the home."""
+
+    address: str
+    key: str
+    home: Path
+
+
+@pytest.fixture
+def explorer(people: People, tmp_path: Path) -> Iterator[Explorer]:
+    """The explorer of a dataset that was released once."""
+    people.build("1.0.0")
+    people.embed()
+    ensure_environment("lightly-studio", environments_root())
+    log, home, port = tmp_path / "explore.log", people.run.settings.home, free_port()
+    command = [sys.executable, "-m", "loupe.flows.cli.main", "explore", DATASET, "--no-browser"]
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            [*command, "--port", str(port)],
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            env=os.environ | {"LOUPE_HOME": str(home)},
+        )
+    try:
+        key = None
+        deadline = time.monotonic() + START_SECONDS
+        while key is None:
+            assert process.poll() is None, log.read_text()
+            assert time.monotonic() < deadline, log.read_text()
+            key = re.search(r"the key is: (\S+)", log.read_text())
+            time.sleep(0.2)
+        yield Explorer(f"http://127.0.0.1:{port}", key[1], home)
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.wait(30)
+
+
+class Page:
+    """The page of somebody who logged in, and what their browser asked for."""
+
+    def __init__(self, browser: Any, explorer: Explorer) -> None:
+        self.page = browser.new_page(viewport={"width": 1500, "height": 950})
+        self.page.set_default_timeout(WAIT_MS)
+        self.requested: list[str] = []
+        self.page.on("request", lambda request: self.requested.append(request.url))
+        self.page.goto(explorer.address)
+        self.page.fill("input[name=key]", explorer.key)
+        self.page.press("input[name=key]", "Enter")
+        self.page.get_by_role("button", name="Dismiss").click()  # an offer of a tour
+        self.photos().first.wait_for()
+
+    def photos(self) -> Any:
+        return self.page.locator(PHOTOS)
+
+    def showing(self, count: int) -> None:
+        """Wait until the page says that it shows so many images."""
+        self.page.get_by_text(f"Showing {count} image").wait_for()
+
+    def reload(self) -> None:
+        self.page.reload()
+        self.photos().first.wait_for()
+
+    def tag(self, places: list[int], name: str) -> list[str]:
+        """Give images at places of the grid a tag; return their ids."""
+        ids = []
+        for place in places:
+            photo = self.photos().nth(place)
+            ids.append(photo.get_attribute("src").split("/sample/")[1][:36])
+            photo.click()
+        self.page.get_by_text(f"{len(places)} selected").wait_for()
+        field = self.page.get_by_placeholder("Assign tag to selection")
+        field.fill(name)
+        field.press("Enter")
+        self.page.get_by_text(name, exact=True).first.wait_for()
+        return [id_.replace("-", "") for id_ in ids]
+
+    def decide(self, tag: str, confirm: str = "") -> str:
+        """Fill the form of a decision, and return the answer."""
+        self.page.get_by_text("Menu", exact=True).click()
+        self.page.get_by_text("Plugins", exact=True).click()
+        self.page.get_by_text("Decide in Loupe").click()
+        form = self.page.get_by_role("dialog")
+        fields = form.locator("input")
+        fields.nth(1).fill(REASON)
+        fields.nth(2).fill(tag)
+        fields.nth(4).fill(confirm)
+        with self.page.expect_response(re.compile("/operators/.*/execute")) as answered:
+            form.get_by_role("button", name="Execute").click()
+        answer: dict[str, str] = answered.value.json()
+        return answer["message"]
+
+
+def test_what_is_rejected_in_the_page_is_not_in_the_next_release(
+    explorer: Explorer, people: People, browser: Any
+) -> None:
+    opened = Page(browser, explorer)
+    opened.showing(6)
+    chosen = opened.tag([0, 2], "same")
+    planned = opened.decide("same")
+    assert "not decided yet. reject 2 images" in planned
+    assert "4 captions" in planned
+    assert {item.fields["state"] for item in people.items.read(chosen)} == {"proposed"}
+    opened.reload()
+    wrong = opened.decide("same", "reject 3")
+    assert "'reject 3' does not confirm it" in wrong
+    opened.reload()
+    done = opened.decide("same", "reject 2")
+    assert "rejected 2 images" in done
+    assert {item.fields["state"] for item in people.items.read(chosen)} == {"rejected"}
+    release = people.build("1.1.0").release
+    assert release is not None
+    rows = {row.image_entity_id for row in read_release(release).rows}
+    assert rows == set(people.items.ids()) - set(chosen)
+    opened.reload()
+    opened.page.get_by_text("Add categorical metadata field").click()
+    opened.page.get_by_role("option", name="state").click()
+    opened.page.get_by_text("All values").click()
+    opened.page.get_by_text("rejected").first.click()
+    opened.showing(2)
+    assert {url.split("/")[2] for url in opened.requested if url.startswith("http")} == {
+        explorer.address.removeprefix("http://")
+    }
+    opened.page.close()
+
+
+def test_an_image_shows_its_texts_and_leads_to_its_lineage(
+    explorer: Explorer, people: People, browser: Any
+) -> None:
+    opened = Page(browser, explorer)
+    item = next(iter(people.items.read(people.items.ids()[:1])))
+    opened.page.get_by_text("Embed", exact=True).click()
+    opened.page.get_by_text("Included by filters").wait_for()
+    opened.page.get_by_text("Embed", exact=True).click()
+    photo = opened.page.locator(f"img[src*='{item.id[:8]}-']").first
+    photo.dblclick()
+    for text in item.texts:
+        opened.page.get_by_text(f"{text.author} · {text.kind} · {text.state}").first.wait_for()
+    link = opened.page.get_by_text(f"/loupe/lineage/{item.id}")
+    with opened.page.context.expect_page() as shown:
+        link.click()
+    lineage = shown.value.locator("pre").inner_text()
+    assert f"image {item.id[:12]} in {DATASET}" in lineage
+    assert "made by sample_identities" in lineage
+    opened.page.close()

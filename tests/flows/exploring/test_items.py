@@ -1,0 +1,113 @@
+"""What the explorer shows of a dataset and of its release."""
+
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from loupe.db.decisions import decide
+from loupe.db.entities import AgentRef, NewDecision
+from loupe.db.exploring import changed_images, mark_now
+from loupe.flows.exploring.items import Filter, ReleaseItems, Value
+from loupe.flows.exploring.table import NOTHING_COMPARED, Compared, write_table
+from loupe.flows.exploring.vectors import best_space, image_vectors, neighbours
+from loupe.models.profiles.loader import load_profile
+from loupe.schemas.base import sha256_of
+from loupe.schemas.errors import UsageError
+from tests.flows.exploring.conftest import DATASET, People
+
+
+def test_a_dataset_and_its_release_show_the_same_images_and_texts(people: People) -> None:
+    report = people.build("1.0.0")
+    assert report.release is not None
+    stored = {one.id: one for one in people.items.read(people.items.ids())}
+    release = ReleaseItems(report.release)
+    for item in release.read(release.ids()):
+        same = stored[item.id]
+        released = {text.id for text in item.texts}
+        assert released == {one.id for one in same.texts if one.state in ("accepted", "proposed")}
+        for name in ("split", "source", "identity", "licence"):
+            assert item.fields[name] == same.fields[name], name
+        assert sha256_of(release.image(item.id)[0]) == item.sha256
+        assert people.items.image(item.id)[0] == release.image(item.id)[0]
+    rewrites = [text for one in stored.values() for text in one.texts if text.kind == "rewrite"]
+    assert {text.author for text in rewrites} == {
+        *("loupe-rule-rewriter-flowing@2", "loupe-rule-rewriter-plain@2")
+    }
+    assert all(f"{one.author} · rewrite · {one.state}" in one.shown for one in rewrites)
+    assert {one.fields["faithfulness"] for one in stored.values()} <= {"faithful", "suspect"}
+
+
+def test_the_table_holds_vectors_neighbours_and_only_what_filters_keep(
+    people: People, tmp_path: Path
+) -> None:
+    people.build("1.0.0")
+    people.embed()
+    store, items = people.run.store, people.items
+    ids = items.ids()
+    space = best_space(store, load_profile("builtin"), items.digests(ids))
+    assert space is not None
+    vectors = image_vectors(store, space.key, items.digests(ids))
+    compared = Compared(store, vectors, neighbours(vectors.rows), space.text_space(store))
+    path = tmp_path / "items.parquet"
+    first = next(iter(items.read(ids[:1]))).fields["identity"]
+    shown = write_table(path, items, ids, compared, [Filter.parsed(f"identity={first}")])
+    rows = pq.read_table(path).to_pylist()
+    assert shown == sum(not row["gone"] for row in rows) == 2
+    assert len(rows) == len(ids)
+    for row in rows:
+        if not row["gone"]:
+            assert '"similarity"' in row["fields"]
+            assert '"nearest_distance"' in row["fields"]
+            assert len(row["vector"]) == vectors.rows.shape[1]
+
+
+@pytest.mark.parametrize(
+    ("condition", "kept"),
+    [
+        ("state=accepted", True),
+        ("state!=accepted", False),
+        ("queue=b", True),
+        ("queue=c", False),
+        ("similarity<0.5", True),
+        ("similarity>0.5", False),
+        ("captions=3", True),
+        ("blurred=true", True),
+        ("tier!=v1", True),
+        ("tier=v1", False),
+    ],
+)
+def test_filters(condition: str, kept: bool) -> None:
+    fields: dict[str, Value] = {
+        "state": "accepted",
+        "queue": "a, b",
+        "similarity": 0.4,
+        "captions": 3,
+        "blurred": True,
+    }
+    assert Filter.parsed(condition).keeps(fields) is kept
+
+
+@pytest.mark.parametrize("condition", ["state", "=x", "similarity<high", ""])
+def test_a_condition_of_another_form_is_refused(condition: str) -> None:
+    with pytest.raises(UsageError, match="a filter is NAME=VALUE"):
+        Filter.parsed(condition)
+
+
+def test_an_unknown_field_is_refused_with_the_nearest(people: People, tmp_path: Path) -> None:
+    people.build("1.0.0")
+    path, ids = tmp_path / "items.parquet", people.items.ids()
+    with pytest.raises(UsageError, match="no image has a field 'sorce'; did you mean source"):
+        write_table(path, people.items, ids, NOTHING_COMPARED, [Filter.parsed("sorce=x")])
+
+
+def test_only_images_with_something_new_have_changed(people: People) -> None:
+    store = people.run.store
+    people.build("1.0.0")
+    before = mark_now(store)
+    assert changed_images(store, DATASET, before) == set()
+    first, second = people.items.ids()[:2]
+    text = next(iter(people.items.read([second]))).texts[-1]
+    agent = AgentRef("person", "somebody")
+    decide(store, [NewDecision(first, "reject", agent), NewDecision(text.id, "reject", agent)])
+    assert changed_images(store, DATASET, before) == {first, second}
