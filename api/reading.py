@@ -175,11 +175,10 @@ class OpenedRelease:
         from loupe.release.lineage.reading import open_lineage
 
         found = row if not isinstance(row, int) else self._row(row)
-        entity = found["image_entity_id"]
-        if caption is not None:
-            entity = found["caption_entity_ids"][caption]
         with open_lineage(self.folder) as lineage:
-            return Origin(lineage.trace(entity))
+            if caption is None:
+                return Origin(lineage.trace_named(found["file_path"]))
+            return Origin(lineage.trace(found["caption_entity_ids"][caption]))
 
     def _row(self, number: int) -> dict[str, Any]:
         for place, row in enumerate(self.rows(), 1):

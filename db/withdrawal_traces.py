@@ -110,17 +110,18 @@ def forget_vectors(connection: Connection, digests: Iterable[str]) -> int:
 
 
 @writes
-def forget_texts(connection: Connection, withdrawal: int, digests: Iterable[str]) -> int:
-    """Delete the cached vectors of texts that a withdrawal erases; return their number.
+def forget_contents(connection: Connection, withdrawal: int, digests: Iterable[str]) -> int:
+    """Delete the cached vectors of contents that a withdrawal erases; return their number.
 
-    Vectors of these texts are not stored again, even if another entity has the same text, as texts
-    are identified by their words alone.
+    The contents are texts, and images as they were encoded for releases. Their vectors are not
+    stored again, even if another entity has the same text, as texts are identified by their words
+    alone.
     """
     acquire_release_lock(connection)
-    texts = sorted(set(digests))
+    contents = sorted(set(digests))
     row = {"withdrawal_id": withdrawal, "is_refused": False, "is_erased": False}
-    insert_new(connection, WithdrawnDigest, [{**row, "sha256": one} for one in texts])
-    return forget_vectors(connection, texts)
+    insert_new(connection, WithdrawnDigest, [{**row, "sha256": one} for one in contents])
+    return forget_vectors(connection, contents)
 
 
 def text_digests(store: Store, entity_ids: Iterable[str]) -> Iterator[str]:

@@ -155,8 +155,8 @@ _ASKED: dict[ShortcutQuestion, str] = {
     "original image": "the original image of its group is found",
     "original captions": "the captions of the original are found in their group",
     "matching pair": "a caption is matched with the right one of two images",
-    "source of a caption": "the source that a caption is about is told",
-    "image with captions": "images with captions are told from those without",
+    "source of a caption": "the source that a caption is about is recognised",
+    "image with captions": "images with captions are recognised among those without",
 }
 
 

@@ -1,6 +1,6 @@
 """Execute a confirmed withdrawal step by step; each step can be repeated."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -15,8 +15,8 @@ from loupe.db.withdrawal_traces import (
     close_reviews,
     drop_checkpoints,
     erase_answers_of,
+    forget_contents,
     forget_person,
-    forget_texts,
     forget_vectors,
     return_answers,
     text_digests,
@@ -42,6 +42,7 @@ from loupe.flows.withdrawal.plan import ANNOTATOR, erase_pages, sweep
 from loupe.flows.withdrawal.releases import Patch, is_outside
 from loupe.release.build import build_release
 from loupe.release.format.files import remove_abandoned
+from loupe.release.format.manifest import MANIFEST, read_files
 from loupe.release.rebuild import rebuild_inputs
 from loupe.release.shortcuts import certify_build
 from loupe.release.withdrawn.notices import mark_release, record_notices
@@ -223,11 +224,22 @@ class _Work:
         """Delete vectors and checkpoints of erased entities."""
         ids = self._entities()
         texts = text_digests(self._store, ids)
+        encoded = forget_contents(self._store, self._id, self._encoded(set(ids)))
         return {
-            "image_vectors": forget_vectors(self._store, self._digests()),
-            "text_vectors": forget_texts(self._store, self._id, texts),
+            "image_vectors": encoded + forget_vectors(self._store, self._digests()),
+            "text_vectors": forget_contents(self._store, self._id, texts),
             "checkpoints": drop_checkpoints(self._store, ids),
         }
+
+    def _encoded(self, ids: Collection[str]) -> Iterator[str]:
+        """Yield the digests of these images as encoded for releases, whose manifests are here."""
+        for one in list_releases(self._store):
+            file = one.folder / MANIFEST
+            if one.manifest.encoding is None or not file.is_file():
+                continue
+            for listed in read_files(file):
+                if listed.entity_id in ids:
+                    yield listed.sha256
 
     def _erase_in_shards(self) -> Details:
         """Erase the records of shards that entities were made of, and those with erased files."""

@@ -1,7 +1,6 @@
 """Withdrawn entities in releases: their rows, and the patches that replace them."""
 
 import os
-import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
@@ -31,6 +30,7 @@ from loupe.release.withdrawn.files import (
 )
 from loupe.release.withdrawn.notices import known_of, notices_of_home
 from loupe.schemas.base import Count, HexSha256, Record, Version
+from loupe.schemas.encoding import ReleasedImages
 from loupe.schemas.errors import IntegrityError, UsageError
 from loupe.schemas.provenance import WITHHELD_WHOLE
 from loupe.schemas.release import Manifest
@@ -140,7 +140,10 @@ class Person(NamedTuple):
 
 
 class RowEntities(NamedTuple):
-    """The entities of a row of a release; `captions` are those released, `texts` all texts."""
+    """The entities of a row of a release; `captions` are those released, `texts` all texts.
+
+    `anchor` is the file of the anchor of a contrastive image.
+    """
 
     number: int
     file_path: str
@@ -148,6 +151,7 @@ class RowEntities(NamedTuple):
     captions: tuple[str, ...]
     texts: tuple[str, ...]
     person: Person
+    anchor: str | None = None
 
     @classmethod
     def of(cls, row: Mapping[str, Any]) -> "RowEntities":
@@ -157,7 +161,9 @@ class RowEntities(NamedTuple):
         image, number = row["image_entity_id"], number_in(path)
         if number is None:
             raise IntegrityError(f"{path!r} is not the path of an image of a release")
-        return cls(number, path, image, captions, text_entity_ids(row), person)
+        contrast = row.get("contrast")
+        anchor = contrast["anchor"] if contrast else None
+        return cls(number, path, image, captions, text_entity_ids(row), person, anchor)
 
 
 def rows_of(store: Store, release: StoredRelease) -> list[RowEntities]:
@@ -174,7 +180,8 @@ def rows_of(store: Store, release: StoredRelease) -> list[RowEntities]:
                 return list(listed.rows(RowEntities.of))
     past = StoreVersion(release.mark, then_withdrawn=True)
     with closing(Scratch()) as scratch, snapshot(store, past) as connection:
-        contents = Contents(connection, manifest.dataset, scratch, manifest.tier)
+        images: ReleasedImages = manifest.encoding or "stored"
+        contents = Contents(connection, manifest.dataset, scratch, manifest.tier, images)
         contents.arrange()
         return [RowEntities.of(found.row.columns(contents.form)) for found in contents.rows()]
 
@@ -271,8 +278,6 @@ def _find_release(store: Store, name: str) -> StoredRelease:
 
 
 # Withdrawn rows of releases, and the patches that replace the newest releases.
-
-_ANCHOR = re.compile(r"images/([0-9]+)_")
 
 
 class AffectedRelease(NamedTuple):
@@ -449,20 +454,19 @@ def _undescribed_and_people(
     return tuple(undescribed), tuple(sorted(people))
 
 
-def _rows_left(rows: Iterable[RowEntities], withdrawn: frozenset[str]) -> set[int]:
+def _rows_left(rows: Sequence[RowEntities], withdrawn: frozenset[str]) -> set[int]:
     """Return the numbers of the remaining rows; none if no row has a caption left.
 
-    A contrastive image, whose file name starts with its anchor's number, is dropped with its
-    anchor.
+    A contrastive image is dropped with its anchor.
     """
     left, described = set[int](), False
-    anchors: set[int] = set()
+    stays = {row.file_path: row.image_id not in withdrawn for row in rows}
+    says = {row.file_path: bool(set(row.captions) - withdrawn) for row in rows}
     for row in rows:
-        anchor = _ANCHOR.match(row.file_path)
-        is_there = row.image_id not in withdrawn and (anchor is None or int(anchor[1]) in anchors)
-        is_described = is_there and bool(set(row.captions) - withdrawn)
-        if is_described and anchor is None:
-            anchors.add(row.number)
+        is_there = stays[row.file_path]
+        if row.anchor is not None:
+            is_there = is_there and stays.get(row.anchor, False) and says[row.anchor]
+        is_described = is_there and says[row.file_path]
         if is_described or (is_there and not row.captions):
             left.add(row.number)
         described = described or is_described

@@ -8,6 +8,7 @@ of a processor's arithmetic decide nothing.
 """
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -53,15 +54,15 @@ class Evidence:
         """Return evidence of the words, and pairs of words, that are the most frequent."""
         from sklearn.feature_extraction.text import CountVectorizer
 
-        counting = CountVectorizer(
-            tokenizer=_WORD.findall,
-            token_pattern=None,
-            ngram_range=(1, 2),
-            max_features=_MOST_WORDS,
-            binary=True,
-        )
-        values = counting.fit_transform(texts).toarray().astype(np.float64)
-        return cls(opponent, values, tuple(map(repr, counting.get_feature_names_out().tolist())))
+        counting = CountVectorizer(tokenizer=_WORD.findall, token_pattern=None, ngram_range=(1, 2))
+        words_of = counting.build_analyzer()
+        counts = Counter[str]()
+        for text in texts:
+            counts.update(set(words_of(text)))
+        frequent = sorted(counts, key=lambda word: (-counts[word], word))[:_MOST_WORDS]
+        known = CountVectorizer(analyzer=words_of, vocabulary=frequent, binary=True)
+        values = known.transform(texts).toarray().astype(np.float64)
+        return cls(opponent, values, tuple(map(repr, frequent)))
 
 
 def find_wanted(

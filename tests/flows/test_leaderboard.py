@@ -25,6 +25,8 @@ from loupe.release.build import build_release
 from loupe.release.format.row_files import ReadRelease, read_release
 from loupe.schemas.errors import IntegrityError
 from loupe.schemas.evaluation import EvaluationResult
+from loupe.schemas.release import ChoiceStatistics
+from loupe.schemas.shortcuts import BlindResult, ShortcutCertificate
 from tests.chromium import all_pictures_show
 from tests.flows.command_line import Loupe
 from tests.flows.evaluation_samples import synthetic_evaluation
@@ -109,6 +111,46 @@ def test_models_are_sorted_by_score_with_chance_last(
     assert board.boards[0].models[0].name == f"{NASTY}@1"
     (chance,) = (row for row in board.boards[0].rows if row.kind == "chance")
     assert chance.scores["R@1"].value == pytest.approx(100 * 2 / 12)
+
+
+def test_people_and_blind_opponents_are_beside_the_models(
+    read: ReadRelease, folder: Path, results: list[EvaluationResult]
+) -> None:
+    def found(question: str, opponent: str, metric: str, right: float) -> BlindResult:
+        values = {"questions": 40, "low": right - 5, "high": right + 5, "chance": 25.0}
+        names = {"question": question, "opponent": opponent, "metric": metric}
+        return BlindResult.model_validate({**names, **values, "right": right, "p_value": 0.5})
+
+    certificate = ShortcutCertificate(
+        split="test",
+        groups=250,
+        results=(
+            found("original image", "file", "R@1", 20.0),
+            found("original image", "pixel statistics", "R@1", 30.0),
+            found("original captions", "wording", "R@1", 35.0),
+            found("source of a caption", "wording", "accuracy", 85.0),
+        ),
+    )
+    tested = ChoiceStatistics(
+        direction="caption-to-image", tester="t1", correct=90, total=100, several=2, size=100
+    )
+    statistics = read.manifest.statistics.model_copy(update={"choices": (tested,)})
+    manifest = read.manifest.model_copy(update={"statistics": statistics, "shortcuts": certificate})
+    stored = [StoredEvaluation(one, datetime.now(UTC)) for one in results]
+    board = arranged(FoundRelease(manifest, folder), "test", stored)
+    texts, images = board.boards
+    assert [row.kind for row in texts.rows] == [*["model"] * 3, "people", "chance", *["blind"] * 3]
+    assert texts.rows[3].name == "people: t1, among six similar ones (100 answers)"
+    assert texts.rows[3].scores["R@1"].value == 90
+    names = [row.name for row in texts.rows[5:]]
+    assert names[0] == "blind: pixel statistics, the right group known (chance 25.0)"
+    assert names[2] == "blind: wording, source of a caption in 85.0 % (chance 25.0)"
+    assert texts.rows[7].scores == {}
+    assert [row.name.partition(",")[0] for row in images.rows[4:]] == ["blind: wording"]
+    assert len(board.notes) == 2
+    shown = render_page(board)
+    assert all(name in shown for name in names)
+    assert not arranged(FoundRelease(manifest, folder), "train", stored).boards[0].rows[5:]
 
 
 def test_only_the_latest_evaluation_of_a_model_counts(folder: Path, read: ReadRelease) -> None:

@@ -89,6 +89,13 @@ def test_ufinebench_rows_are_trained_once_and_scored(
     recall = rows[0]["scores"][0]["metrics"]["R@1"]
     assert recall["published"] == 71.17
     assert recall["difference"] == pytest.approx(recall["ours"] - 71.17, abs=0.01)
+    assert recall["low"] <= recall["ours"] <= recall["high"]
+    assert recall["distinguishable"] == (not recall["low"] <= 71.17 <= recall["high"])
+    compared = first.json["comparisons"]
+    assert {one["metric"] for one in compared} == {"R@1"}
+    assert {one["name"] for one in compared} | {one["best"] for one in compared} == {
+        row["label"] for row in rows
+    }
     assert len(list((home / "trainings").glob(f"reproduce-*/{RECORD}"))) == 2
     again = loupe("reproduce", *chosen, "--json")
     assert again.json["rows"] == rows

@@ -4,12 +4,18 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from sqlalchemy import select
 
 from loupe.db.entities import children_of, find
 from loupe.db.releases import find_release
+from loupe.db.tables import Embedding
 from loupe.db.withdrawals import list_withdrawals
+from loupe.flows.engine.embedding import CachedEmbedder, image_file, pinned
+from loupe.flows.engine.report import Progress
+from loupe.release.format.row_files import read_release
 from loupe.release.verify import verify_release
 from loupe.release.withdrawn.files import read_mark
+from loupe.schemas.embedding import BuiltinEmbedder
 from loupe.schemas.provenance import Role
 from loupe.schemas.records import Image
 from tests.flows.withdrawals import RELEASED, Home, home_of
@@ -70,6 +76,31 @@ def test_an_anchor_is_withdrawn_with_its_group_and_a_contrast_alone(make_home: M
     assert reached == {other.contrasts[0]}
     assert images_in(home, f"{CCD}@1.0.2") == images_in(home, f"{CCD}@1.0.1") - 1
     assert not verify_release(home.release("1.0.2", CCD)).problems
+
+
+def test_vectors_of_images_as_released_are_forgotten_and_not_stored_again(
+    make_home: MakeHome,
+) -> None:
+    benchmark = ccd_world.benchmark(groups=2)
+    home = make_home(benchmark.world)
+    rows = read_release(home.release("1.0.0", CCD)).rows
+    group = benchmark.groups[0]
+    gone = {row.sha256 for row in rows if row.image_entity_id in {group.anchor, *group.contrasts}}
+    assert len(gone) == 3
+    files = [image_file(row.sha256, home.release("1.0.0", CCD) / row.file_path) for row in rows]
+    embedder = CachedEmbedder(home.store, pinned(BuiltinEmbedder()), Progress())
+    embedder.embed_images(files)
+
+    def known() -> set[str]:
+        with home.store.read() as connection:
+            return set(connection.execute(select(Embedding.sha256)).scalars())
+
+    assert {row.sha256 for row in rows} <= known()
+    home.withdraw("entity", group.anchor)
+    assert known() == {row.sha256 for row in rows} - gone
+    kept = [one for one in files if Path(one.name).exists()]
+    embedder.embed_images(kept)
+    assert not known() & gone
 
 
 def test_a_group_whose_anchor_has_no_captions_is_not_released(make_home: MakeHome) -> None:

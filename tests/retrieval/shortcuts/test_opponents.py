@@ -16,7 +16,13 @@ from loupe.retrieval.shortcuts.features import (
     size_features,
     text_features,
 )
-from loupe.retrieval.shortcuts.opponents import Evidence, corrected, find_wanted, tell_class
+from loupe.retrieval.shortcuts.opponents import (
+    Evidence,
+    corrected,
+    find_wanted,
+    match_pairs,
+    tell_class,
+)
 from loupe.schemas.shortcuts import BlindResult
 
 GROUPS, MEMBERS = 24, 4
@@ -199,3 +205,24 @@ def test_too_few_groups_are_not_asked_about() -> None:
     evidence = Evidence.of("file", [{"bytes": float(at)} for at in range(8)])
     wanted = np.arange(8) % 2 == 0
     assert find_wanted("original image", evidence, np.repeat(np.arange(4), 2), wanted) is None
+
+
+def test_captions_are_matched_with_images_if_both_look_original() -> None:
+    random = np.random.default_rng(5)
+    groups = np.repeat(np.arange(GROUPS), MEMBERS)
+    is_original = np.arange(GROUPS * MEMBERS) % MEMBERS == 0
+
+    def rows(difference: float) -> list[dict[str, float]]:
+        values = random.normal(difference * is_original, 1.0)
+        return [{"value": float(value)} for value in values]
+
+    told, blind = Evidence.of("pixel statistics", rows(5.0)), Evidence.of("size", rows(0.0))
+    words = Evidence.of("wording", rows(5.0))
+    found = match_pairs(told, words, groups, is_original)
+    assert found is not None
+    assert (found.metric, found.chance, found.questions) == ("FG-CDA", 50.0, 72)
+    assert found.right > 95
+    assert found.is_shortcut(MARGIN)
+    without = match_pairs(blind, words, groups, is_original)
+    assert without is not None
+    assert not without.is_shortcut(MARGIN)
