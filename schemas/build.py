@@ -152,6 +152,7 @@ class Build(Record):
         against: releases, datasets and folders that a release is compared with.
         max_unusable_share: maximum share of unusable answers of a model; above it, nothing is
             released.
+        strict: whether a release is refused that lacks something the build asked for.
         sources: the sources of the dataset.
     """
 
@@ -162,6 +163,7 @@ class Build(Record):
         BeforeValidator(_listed),
     ] = ()
     max_unusable_share: float = Field(default=0.5, gt=0, le=1)
+    strict: bool = False
     sources: tuple[SourceSpec | VideoSourceSpec, ...] = Field(min_length=1)
 
     @model_validator(mode="before")
@@ -339,13 +341,16 @@ class RecosBuild(Build):
     `sample:RATE` or `auto` (no review: uncertain captions are dropped, and images are kept).
     `selection_gate` is for whether images from sources fit their task (with `auto` all do),
     `captions_gate` and `confusions_gate` are for captions and for captions that may fit two images,
-    `duplicates_gate` is for pairs of images of v2 that may be the same.
+    `duplicates_gate` is for pairs of images of v2 that may be the same. In up to `further_rounds`
+    rounds after a gate, captions are written in the place of those that were not accepted, and
+    images taken instead of those without any.
     """
 
     dataset: DatasetName = "recos"
     revision: str = Field(default="1.0", pattern=r"^[0-9]+\.[0-9]+$")
     last: Tier = "v2"
     neighbours: int = Field(default=20, gt=0)
+    further_rounds: int = Field(default=3, ge=0)
     selection_gate: Gate = "auto"
     captions_gate: Gate = "auto"
     confusions_gate: Gate = "auto"
