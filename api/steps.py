@@ -260,9 +260,7 @@ class Checks(Part):
 
         def output(answer: Parsed[Any, Any]) -> WorkResult:
             one, said = answer.subject
-            objections = [
-                f"the judge objects to: {fact}" for facts in answer.value.values() for fact in facts
-            ]
+            objections = tuple(answer.value.objections)
             written = (Role.PROMPTED_BY, prompt_id)
             return self._result(
                 run, one, said, settings, objections, model.author, answer.call, written

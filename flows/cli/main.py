@@ -15,6 +15,7 @@ from loupe.flows.cli import (
     annotator,
     check,
     evaluation,
+    judge,
     lineage,
     metrics,
     noise_filter,
@@ -96,6 +97,7 @@ for name, group in {
     "filter": noise_filter.app,
     "metrics": metrics.app,
     "recos": recos.app,
+    "judge": judge.app,
 }.items():
     app.add_typer(group, name=name)
 command(queue.app)(queue_statistics.stats)

@@ -1,5 +1,6 @@
 """`build-ufine3c`: from annotation files to a verified evaluation set (UFineBench, section 3.3)."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from loupe.db.entities import LIVE, count_entities
@@ -7,6 +8,8 @@ from loupe.flows.engine.context import PipelineRun
 from loupe.flows.engine.image_checks import image_checks
 from loupe.flows.engine.importing import import_source
 from loupe.flows.engine.pipeline import Gate, PipelineSpec, Release, Step, demonstration
+from loupe.flows.engine.releasing import MEASURED_JUDGE
+from loupe.flows.engine.runner import store_settings
 from loupe.flows.engine.sampling import SampleSettings, draw_sample
 from loupe.flows.shards.promotion import promote_drawn
 from loupe.flows.ufine3c.faithfulness import check_rewrites
@@ -15,7 +18,9 @@ from loupe.flows.ufine3c.judging import judge_rewrites
 from loupe.flows.ufine3c.rewriting import rewrite_captions
 from loupe.flows.ufine3c.source_captions import check_source_captions
 from loupe.schemas.build import UFine3CBuild
+from loupe.schemas.profile import Profile
 from loupe.schemas.records import Shard
+from loupe.services.diagnosis import Finding, lacking
 
 
 @dataclass
@@ -38,6 +43,7 @@ def ufine3c_pipeline() -> PipelineSpec[UFine3CBuild, UFine3CRun]:
             *rewriters_of(profile),
             *([profile.judge.model] if profile.judge else []),
         ],
+        checks=_checks_of_texts,
         start=UFine3CRun,
         version=lambda build: build.version,
         steps=(
@@ -52,6 +58,22 @@ def ufine3c_pipeline() -> PipelineSpec[UFine3CBuild, UFine3CRun]:
             Release(lambda run: run.build.version),
         ),
     )
+
+
+def _checks_of_texts(build: UFine3CBuild, profile: Profile) -> Iterator[Finding]:
+    """Check whether the model of a check is named, and reads the language of the texts."""
+    if "entailment" not in build.checks:
+        return
+    model, language = profile.faithfulness.entailment, profile.faithfulness.language
+    if model is None:
+        detail = "the check 'entailment' needs a model, and the profile names none"
+        remedy = "add [faithfulness.entailment] to the profile (docs/profiles.md#entailment)"
+        yield lacking("checks", detail, remedy)
+    elif language not in model.languages:
+        detail = (
+            f"{model.ref} reads {', '.join(model.languages)}, and the texts are in {language!r}"
+        )
+        yield lacking("checks", detail, "choose another model, or leave 'entailment' out of checks")
 
 
 def _draw_samples(run: UFine3CRun) -> None:
@@ -87,5 +109,11 @@ def _check(run: UFine3CRun) -> None:
 
 
 def _judge(run: UFine3CRun) -> None:
-    if run.plans.judging is not None:
-        run.add(judge_rewrites(run.context, run.plans.judging))
+    judge = run.profile.judge
+    if judge is None or run.plans.judging is None:
+        return
+    run.add(judge_rewrites(run.context, run.plans.judging))
+    if judge.measured is not None:
+        measured = judge.measured.model_dump(mode="json")
+        values = {"judge": str(judge.model.ref), "measured": measured}
+        store_settings(run.context, run.dataset, MEASURED_JUDGE, "1", values)
