@@ -93,15 +93,24 @@ def _ties(item: Item, seed: str, workers: int) -> tuple[int, ...]:
     return struct.unpack(f">{workers}Q", data)
 
 
-def draw(stratum_of: Mapping[str, str], size: int, seed: str) -> list[str]:
+def draw(
+    stratum_of: Mapping[str, str],
+    size: int,
+    seed: str,
+    weights: Mapping[str, float] | None = None,
+) -> list[str]:
     """Draw a sample of `size` ids, in proportion to their strata, ordered by digest.
 
-    Within a stratum, a larger sample contains every smaller one with the same seed.
+    With `weights`, strata are drawn from in proportion to their size times their weight. Within a
+    stratum, a larger sample contains every smaller one with the same seed.
     """
     strata: dict[str, list[str]] = defaultdict(list)
     for entity_id, stratum in stratum_of.items():
         strata[stratum].append(entity_id)
-    wanted = allocate({name: len(ids) for name, ids in strata.items()}, size)
+    populations = {name: len(ids) for name, ids in strata.items()}
+    wanted = allocate(populations, size)
+    if weights is not None:
+        wanted = allocate_weighted(populations, weights, size)
     places = {entity_id: digest_of("draw", seed, entity_id) for entity_id in stratum_of}
     drawn: list[str] = []
     for name, ids in strata.items():
@@ -124,4 +133,28 @@ def allocate(populations: Mapping[str, int], size: int) -> dict[str, int]:
     by_remainder = sorted(shares, key=lambda name: (-shares[name][1], -populations[name], name))
     for name in by_remainder[: size - sum(given.values())]:
         given[name] += 1
+    return given
+
+
+LEAST_OF_STRATUM = 2
+"""The least sample of a stratum whose variance is to be known."""
+
+
+def allocate_weighted(
+    populations: Mapping[str, int], weights: Mapping[str, float], size: int
+) -> dict[str, int]:
+    """Return the sample size of each stratum, in proportion to its population times its weight.
+
+    Every stratum has at least two (or all of its items), as far as `size` permits, and none more
+    than its population: what is left over goes to the others.
+    """
+    given: dict[str, int] = {}
+    for name in sorted(populations, key=lambda one: (-weights[one], one)):
+        least = min(LEAST_OF_STRATUM, populations[name], size - sum(given.values()))
+        given[name] = max(0, least)
+    while (left := min(size, sum(populations.values())) - sum(given.values())) > 0:
+        open_ = [name for name in populations if given[name] < populations[name]]
+        mass = {name: round(1e6 * populations[name] * max(weights[name], 1e-6)) for name in open_}
+        for name, more in allocate(mass, left).items():
+            given[name] = min(populations[name], given[name] + more)
     return given

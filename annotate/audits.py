@@ -1,8 +1,8 @@
 """Audit samples and forced-choice tests."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
 from loupe.annotate.assignment import Item, draw
 from loupe.annotate.queues import Queue, without_left_out
@@ -33,7 +33,19 @@ if TYPE_CHECKING:
 # they estimate the share of accepted items that are wrong (`loupe.schemas.quality`).
 
 STRATA = ("split", "source", "verdict")
-"""Properties that a sample can be stratified by."""
+"""Properties that a sample is stratified by."""
+DOUBT = "doubt"
+"""The probability of an item to be wrong, by all answers so far, as a property to stratify by."""
+
+
+class Doubting(Protocol):
+    """How doubtful items are; `loupe.annotate.statistics.label_errors.Doubts`."""
+
+    def strata(self, items: Iterable[str]) -> dict[str, str]:
+        """Return the stratum of each item."""
+
+    def spreads(self, strata: Mapping[str, str]) -> dict[str, float]:
+        """Return how much the items of each stratum vary."""
 
 
 def draw_audit_sample(
@@ -43,31 +55,40 @@ def draw_audit_sample(
     seed: int,
     by: Sequence[str] = STRATA,
     annotator: str = "",
+    doubts: "Doubting | None" = None,
 ) -> StoredDraw:
     """Draw a stratified sample of the accepted items of a queue; the next push sends its tasks.
 
-    With an `annotator` (a pseudonym), only items that this person answered are drawn.
+    With an `annotator` (a pseudonym), only items that this person answered are drawn. A sample by
+    `DOUBT`, which needs `doubts`, is not in proportion: it has more of the strata whose items vary
+    more.
 
     Raises:
         UsageError: a property to stratify by is unknown, or nothing is accepted.
     """
-    if unknown := [name for name in by if name not in STRATA]:
+    if unknown := [name for name in by if name not in (*STRATA, DOUBT)]:
         raise UsageError(
-            f"a sample can be stratified by {', '.join(STRATA)}; got {', '.join(unknown)}"
+            f"a sample can be stratified by {', '.join((*STRATA, DOUBT))}; got {', '.join(unknown)}"
         )
     accepted = find(store, queue.dataset, queue.kind, states=("accepted",))
     theirs = answered_items(store, queue.name, annotator) if annotator else None
-    stratum_of = {}
-    for item in accepted_items(store, without_left_out(store, queue, accepted)):
-        if theirs is None or item.entity_id in theirs:
-            stratum = [getattr(item, name) for name in by]
-            stratum_of[item.entity_id] = " · ".join(stratum) or "all"
+    items = [
+        item
+        for item in accepted_items(store, without_left_out(store, queue, accepted))
+        if theirs is None or item.entity_id in theirs
+    ]
+    doubt_of = doubts.strata(item.entity_id for item in items) if doubts else {}
+    stratum_of: dict[str, str] = {}
+    for item in items:
+        values = item._asdict() | {DOUBT: doubt_of.get(item.entity_id)}
+        stratum_of[item.entity_id] = " · ".join(str(values[name]) for name in by) or "all"
     if not stratum_of:
         whose = f" that {annotator} answered" if annotator else ""
         raise UsageError(
             f"nothing of queue {queue.name!r}{whose} is accepted yet; there is nothing to draw"
         )
-    drawn = draw(stratum_of, size, f"audit {queue.name} {seed}")
+    weights = doubts.spreads(stratum_of) if doubts else None
+    drawn = draw(stratum_of, size, f"audit {queue.name} {seed}", weights)
     return store_draw(store, queue.name, seed, size, tuple(by), stratum_of, drawn, annotator)
 
 

@@ -264,9 +264,7 @@ class Checks(Part):
 
         def output(answer: Parsed[Any, Any]) -> WorkResult:
             one, said = answer.subject
-            objections = [
-                f"the judge objects to: {fact}" for facts in answer.value.values() for fact in facts
-            ]
+            objections = tuple(answer.value.objections)
             links = (*scope.links, (Role.PROMPTED_BY, prompt_id))
             return self._result(run, one, said, links, objections, model.author, answer.call)
 

@@ -134,6 +134,13 @@ def store_draw(
     return StoredDraw(draw_id, len(drawn), strata, is_new=True)
 
 
+@reads
+def count_draws(connection: Connection, queue: str) -> int:
+    """Count the audit samples that were drawn from a queue."""
+    query = select(func.count()).select_from(AuditDraw).where(AuditDraw.queue == queue)
+    return connection.execute(query).scalar_one()
+
+
 def _size(connection: Connection, draw_id: int) -> int:
     query = select(func.count()).select_from(AuditItem).where(AuditItem.draw_id == draw_id)
     return connection.execute(query).scalar_one()

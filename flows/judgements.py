@@ -1,7 +1,9 @@
 """What a chat model is asked about a text beside its source, and how its answer is read."""
 
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
+from loupe.checks.known_pairs import KnownPair
 from loupe.checks.text import SIGNS
 from loupe.flows.answers import (
     UnusableAnswerError,
@@ -11,43 +13,128 @@ from loupe.flows.answers import (
     read_text,
     text_schema,
 )
+from loupe.flows.engine.model_step import Ask, LedgerModel, Parsed, ask_and_parse
 from loupe.prompts.loader import Prompt
 from loupe.schemas.chat import ChatAnswer, ChatRequest
+from loupe.schemas.quality import JudgeMeasurement
 from loupe.schemas.records import Rejection
 
 PURPOSE = "judge_rewrite"
-SENTENCES = {
-    "added": "The judge finds no source for: {}",
-    "contradicted": "The judge finds a contradiction: {}",
-}
-"""The fields of an answer, and what annotators read about each of their facts."""
-Judgement = dict[str, tuple[str, ...]]
-"""The facts that a judge objects to, by the field of its answer."""
-_MOST_FACTS = 20
+SUPPORTED, CONTRADICTED, MISSING = "supported", "contradicted", "missing"
+_VERDICTS = (SUPPORTED, CONTRADICTED, MISSING)
+_FACTS, _FACT, _VERDICT, _ADDED = "source_facts", "fact", "verdict", "added"
+_MOST_FACTS = 60
 _MOST_CHARACTERS = 200
+
+
+class JudgedFact(NamedTuple):
+    """A fact of the source, and whether the text supports, contradicts or misses it."""
+
+    fact: str
+    verdict: str
+
+
+class Judgement(NamedTuple):
+    """The facts of the source with a verdict each, and the facts that the text adds."""
+
+    facts: tuple[JudgedFact, ...]
+    added: tuple[str, ...]
+
+    @property
+    def objections(self) -> Iterator[str]:
+        """What speaks against the text, in sentences; a fact may be missing."""
+        for one in self.added:
+            yield f"The judge finds no source for: {one}"
+        for fact, verdict in self.facts:
+            if verdict == CONTRADICTED:
+                yield f"The judge finds a contradiction: {fact}"
 
 
 def request_judgement(description: str, rewrite: str, prompt: Prompt) -> ChatRequest:
     """Return the request to compare `rewrite` with the `description` that it was made from."""
     values = {"description": description, "rewrite": rewrite}
-    facts = {"type": "array", "items": text_schema(), "maxItems": _MOST_FACTS}
-    schema = object_schema(dict.fromkeys(SENTENCES, facts))
+    verdict = {"type": "string", "enum": list(_VERDICTS)}
+    fact = object_schema({_FACT: text_schema(), _VERDICT: verdict})
+    schema = object_schema(
+        {
+            _FACTS: {"type": "array", "items": fact, "maxItems": _MOST_FACTS},
+            _ADDED: {"type": "array", "items": text_schema(), "maxItems": _MOST_FACTS},
+        }
+    )
     return prompt.request(PURPOSE, values, answer_schema=schema)
 
 
 def read_judgement(answer: ChatAnswer) -> Judgement | Rejection:
-    """Return the facts that the judge objects to, or why the answer cannot be used."""
+    """Return what the judge says of each fact, or why the answer cannot be used."""
 
     def read(found: dict[str, Any]) -> Judgement:
-        check_fields(found, tuple(SENTENCES), "The answer")
-        objections = {field: found[field] for field in SENTENCES}
-        for field, facts in objections.items():
-            if not isinstance(facts, list) or len(facts) > _MOST_FACTS:
-                detail = f"{field!r} must be a list of at most {_MOST_FACTS} facts."
-                raise UnusableAnswerError("wrong_type", detail)
-        return {
-            field: tuple(read_text(one, f"{field!r}", _MOST_CHARACTERS, SIGNS) for one in facts)
-            for field, facts in objections.items()
-        }
+        check_fields(found, (_FACTS, _ADDED), "The answer")
+        facts = [_read_fact(one) for one in _listed(found, _FACTS)]
+        return Judgement(tuple(facts), tuple(_text(one, _ADDED) for one in _listed(found, _ADDED)))
 
     return read_answer(answer, PURPOSE, read)
+
+
+def _listed(found: dict[str, Any], field: str) -> list[Any]:
+    values = found[field]
+    if not isinstance(values, list) or len(values) > _MOST_FACTS:
+        detail = f"{field!r} must be a list of at most {_MOST_FACTS} facts."
+        raise UnusableAnswerError("wrong_type", detail)
+    return values
+
+
+def _read_fact(one: Any) -> JudgedFact:
+    if not isinstance(one, dict):
+        detail = f"A fact must be an object with {_FACT!r} and {_VERDICT!r}."
+        raise UnusableAnswerError("wrong_type", detail)
+    check_fields(one, (_FACT, _VERDICT), "A fact")
+    if one[_VERDICT] not in _VERDICTS:
+        detail = f"A verdict must be {', '.join(_VERDICTS)}; got {one[_VERDICT]!r:.80}."
+        raise UnusableAnswerError("wrong_type", detail)
+    return JudgedFact(_text(one[_FACT], _FACT), one[_VERDICT])
+
+
+def _text(value: Any, field: str) -> str:
+    return read_text(value, f"{field!r}", _MOST_CHARACTERS, SIGNS)
+
+
+# How good a judge is, measured on pairs with known truth
+
+
+class Calibration(NamedTuple):
+    """What a judge found.
+
+    Attributes:
+        measured: the counts.
+        unanswered: pairs without a usable answer, which are not counted.
+        missed: pairs with a wrong fact that it did not object to.
+        alarms: faithful pairs that it objected to, with its objections.
+    """
+
+    measured: JudgeMeasurement
+    unanswered: int
+    missed: tuple[KnownPair, ...]
+    alarms: tuple[tuple[KnownPair, tuple[str, ...]], ...]
+
+
+def calibrate(
+    model: LedgerModel, prompt: Prompt, pairs: Sequence[KnownPair], name: str
+) -> Calibration:
+    """Ask a judge about pairs whose truth is known; `name` is that of the set."""
+    asks = [Ask(pair, request_judgement(pair.source, pair.rewrite, prompt)) for pair in pairs]
+    answers = ask_and_parse(model, asks, lambda _, answer: read_judgement(answer))
+    parsed = [one for one in answers if isinstance(one, Parsed)]
+    judged = [(one.subject, tuple(one.value.objections)) for one in parsed]
+    changed = [(pair, said) for pair, said in judged if not pair.faithful]
+    faithful = [(pair, said) for pair, said in judged if pair.faithful]
+    alarms = tuple((pair, said) for pair, said in faithful if said)
+    measured = JudgeMeasurement(
+        pairs=name,
+        prompt=f"{prompt.id} {prompt.version}",
+        found=sum(bool(said) for _, said in changed),
+        changed=len(changed),
+        alarms=len(alarms),
+        faithful=len(faithful),
+    )
+    missed = tuple(pair for pair, said in changed if not said)
+    return Calibration(measured, len(answers) - len(judged), missed, alarms)

@@ -482,11 +482,13 @@ def _statistics(
         audits=audits,
         tracklets=contents.tracklets(),
         choices=checks.choices,
+        errors=tuple(one for one in checks.errors() if has_part(one.queue.rpartition("-")[2])),
         agreement=checks.agreement,
         judges=checks.judges(),
         unused=tuple(one for one in checks.unused if has_part(one.stage)),
         gates=tuple(one for one in checks.gates() if has_part(one.gate)),
         originals=checks.originals(),
+        quotas=checks.quotas(wanted.tier),
     )
 
 

@@ -22,7 +22,7 @@ from loupe.schemas.base import Split, sha256_of
 from loupe.schemas.decoders import decode_limited
 from loupe.schemas.encoding import ReleasedImages
 from loupe.schemas.limited import LimitExceededError
-from loupe.schemas.quality import AuditStatistics
+from loupe.schemas.quality import AuditStatistics, ErrorStatistics
 from loupe.schemas.release import (
     AgreementStatistics,
     ChoiceStatistics,
@@ -31,6 +31,7 @@ from loupe.schemas.release import (
     Manifest,
     NearestStatistics,
     OriginalsStatistics,
+    QuotaStatistics,
     ReleaseAbout,
     UnusedStatistics,
 )
@@ -47,6 +48,7 @@ from loupe.schemas.similarity import (
     SharedPair,
     SharedSplit,
 )
+from loupe.schemas.taxonomy import Tier
 
 _Identity = tuple[str, str]
 """The name of a source and the name of an identity in it."""
@@ -510,11 +512,13 @@ class Checks(NamedTuple):
         nearest: measures the similarity of contrastive samples (CCD, table 1), if set.
         choices: results of forced-choice tests (6-AFC).
         audits: error rates found by audits; None for those in the store.
+        errors: returns the error of the labels, inferred from all answers.
         agreement: agreement of annotators in the review queues of the dataset.
         judges: returns how models that gave second opinions agree with the rules and with people.
         unused: unusable responses of models.
         gates: returns who decided at which gate, which takes time and is asked for last.
         originals: returns the captions of sources that were flagged.
+        quotas: returns what the build asked for, and what the release has, given its tier.
         about: statements of the curators.
         against: compares the release with the named datasets, if any.
         of_persons: False where the build does not ask for the check of persons.
@@ -527,11 +531,13 @@ class Checks(NamedTuple):
     nearest: _Nearest | None = None
     choices: tuple[ChoiceStatistics, ...] = ()
     audits: tuple[AuditStatistics, ...] | None = None
+    errors: Callable[[], tuple[ErrorStatistics, ...]] = tuple
     agreement: tuple[AgreementStatistics, ...] = ()
     judges: Callable[[], tuple[JudgeStatistics, ...]] = tuple
     unused: tuple[UnusedStatistics, ...] = ()
     gates: Callable[[], tuple[GateStatistics, ...]] = tuple
     originals: Callable[[], tuple[OriginalsStatistics, ...]] = tuple
+    quotas: Callable[[Tier | None], tuple[QuotaStatistics, ...]] = lambda _tier: ()
     about: ReleaseAbout | None = None
     permitted_terms: Mapping[str, str] = MappingProxyType({})
     against: Against | None = None

@@ -177,6 +177,7 @@ class Build(Record):
             all of them. By default, benchmarks of tasks and of contrasts have an encoder.
         accepted_shortcuts: what blind opponents may find (`loupe.schemas.shortcuts`), by question
             or by name, such as `source of a caption`; anything else refuses the release.
+        strict: whether a release is refused that lacks something the build asked for.
         sources: the sources of the dataset.
     """
 
@@ -191,6 +192,7 @@ class Build(Record):
     accepted_shortcuts: Annotated[
         tuple[Annotated[str, Field(pattern=r"\S")], ...], BeforeValidator(listed)
     ] = IF_ANY
+    strict: bool = False
     sources: tuple[SourceSpec | VideoSourceSpec, ...] = Field(min_length=1)
 
     @model_validator(mode="before")
@@ -390,6 +392,8 @@ class RecosBuild(Build):
         revision: the last two numbers of the versions.
         last: the version to stop at.
         neighbours: the number of images of v2 for each image of v1.
+        further_rounds: the most rounds after a gate in which captions are written in the place of
+            those that were not accepted, and images taken instead of those without any.
         selection_gate: who checks that images from sources fit their task; with `auto` all do.
         captions_gate: who reviews captions.
         confusions_gate: who reviews captions that may fit two images.
@@ -401,6 +405,7 @@ class RecosBuild(Build):
     revision: str = Field(default="1.0", pattern=r"^[0-9]+\.[0-9]+$")
     last: Tier = "v2"
     neighbours: int = Field(default=20, gt=0)
+    further_rounds: int = Field(default=3, ge=0)
     selection_gate: Gate = "auto"
     captions_gate: Gate = "auto"
     confusions_gate: Gate = "auto"

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from loupe.schemas.base import IF_KNOWN, Record, sha256_of
+from loupe.schemas.base import IF_KNOWN, Record, TorchDevice, sha256_of
 from loupe.schemas.chat import NamedModel, ServerAddress, require_private
 from loupe.schemas.embedding import (
     BuiltinEmbedder,
@@ -20,6 +20,7 @@ from loupe.schemas.embedding import (
 )
 from loupe.schemas.image_edit import BuiltinEditor, ImageEditorSpec
 from loupe.schemas.image_search import DownloadSettings, ImageSearchSpec
+from loupe.schemas.quality import JudgeMeasurement
 from loupe.schemas.recos import ConfusionSettings, DiscriminabilitySettings
 from loupe.schemas.similarity import NearDuplicateSettings
 from loupe.schemas.tracking import FilterSettings, TrackingSettings
@@ -456,10 +457,14 @@ class RewriteSettings(_WriterSettings):
 
 
 class JudgeSettings(Record):
-    """The chat model that gives a second opinion on each rewrite, and the prompt it is given."""
+    """The chat model that gives a second opinion on each rewrite, and the prompt it is given.
+
+    `measured` is what a calibration of this model with this prompt found.
+    """
 
     model: Annotated[OpenAIChat | VllmChat, Field(discriminator="provider")]
     prompt: str = "judge_rewrite"
+    measured: JudgeMeasurement | None = IF_KNOWN
 
 
 class DescribeSettings(_WriterSettings):
@@ -475,19 +480,38 @@ class DescribeSettings(_WriterSettings):
     )
 
 
+class EntailmentModel(NamedModel):
+    """A model of natural-language inference of transformers (extra `torch`), and its thresholds.
+
+    `name` is a model of the hub at `revision`, or a folder whose files have the digest
+    `folder_sha256`. A sentence counts as contradicted if its probability to contradict its source
+    is at least `contradicted_from`, and as supported if that to follow from it is at least
+    `supported_from`. `languages` are those that the model reads (ISO 639-1).
+    """
+
+    provider: Literal["transformers"] = "transformers"
+    folder_sha256: str | None = None
+    device: TorchDevice = "auto"
+    contradicted_from: float = Field(default=0.5, gt=0, le=1)
+    supported_from: float = Field(default=0.5, ge=0, lt=1)
+    languages: tuple[str, ...] = Field(default=("en",), min_length=1)
+
+
 class FaithfulnessSettings(Record):
     """When a rewrite counts as a copy, and whether small differences count.
 
     `near_identical_similarity` is a normalized edit similarity in [0, 1]: a copy is at or above it.
     With `strict`, minor findings (neighbouring steps of a scale, added impressions, closer words)
     also make a rewrite suspect. `min_length_share` is the least number of content words of a
-    rewrite per content word of its source: below it, a rewrite is suspect.
+    rewrite per content word of its source: below it, a rewrite is suspect. `entailment` is the
+    model of the check of that name.
     """
 
     near_identical_similarity: float = Field(default=0.97, gt=0, le=1)
     language: str = "en"
     strict: bool = False
     min_length_share: float = Field(default=0.4, ge=0, le=1)
+    entailment: EntailmentModel | None = IF_KNOWN
 
 
 TextReaderName = Literal["auto", "pp-ocr", "none"]

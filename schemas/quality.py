@@ -137,6 +137,68 @@ def summarise(draw: AuditedDraw) -> AuditStatistics:
     )
 
 
+class KindErrors(Record):
+    """The share of wrong items among the `items` of a kind, with a 95 % interval.
+
+    People answered about `answered` of them, and `audited` are in an audit.
+    """
+
+    kind: str
+    items: int = Field(ge=0)
+    answered: int = Field(ge=0)
+    audited: int = Field(ge=0)
+    error_rate: float = Field(ge=0, le=1)
+    lower: float = Field(ge=0, le=1)
+    upper: float = Field(ge=0, le=1)
+
+
+class ErrorStatistics(KindErrors):
+    """The share of wrong items among all accepted items of a queue, and by kind.
+
+    It is inferred from the answers of `people`, `gold_answers` of them to items with a known
+    answer, by the model of Dawid and Skene. `unmeasured` accepted items are left out, because
+    nobody answered about any item of their kind.
+    """
+
+    kind: str = "all"
+    queue: str
+    people: int = Field(ge=0)
+    gold_answers: int = Field(ge=0)
+    unmeasured: int = Field(ge=0)
+    kinds: tuple[KindErrors, ...]
+
+
+class JudgeMeasurement(Record):
+    """How good a judge is, counted on pairs with known truth (`loupe judge calibrate`).
+
+    Of `changed` pairs with a wrong fact it objected to `found`, of `faithful` ones to `alarms`.
+    `pairs` names their set, `prompt` the judge's prompt and its version.
+    """
+
+    pairs: str
+    prompt: str
+    found: int = Field(ge=0)
+    changed: int = Field(ge=0)
+    alarms: int = Field(ge=0)
+    faithful: int = Field(ge=0)
+
+    @property
+    def youden(self) -> Estimate:
+        """Youden's J, found minus false alarms: 1 is perfect, 0 is chance.
+
+        The interval is that of a difference of two independent shares with score intervals
+        (Newcombe 1998, method 10).
+        """
+        found = self.found / self.changed if self.changed else 0.0
+        alarms = self.alarms / self.faithful if self.faithful else 0.0
+        low, high = wilson_interval(self.found, self.changed)
+        least, most = wilson_interval(self.alarms, self.faithful)
+        difference = found - alarms
+        lower = difference - ((found - low) ** 2 + (most - alarms) ** 2) ** 0.5
+        upper = difference + ((high - found) ** 2 + (alarms - least) ** 2) ** 0.5
+        return Estimate(difference, Interval(max(-1.0, lower), min(1.0, upper)))
+
+
 SHARED_CAPTION = "shared_caption"
 """Reason against a text: captions of several identities have it."""
 

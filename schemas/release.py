@@ -22,7 +22,7 @@ from loupe.schemas.base import (
 from loupe.schemas.chat import ServedModel
 from loupe.schemas.encoding import ImageEncoding
 from loupe.schemas.licences import Condition, licence_of
-from loupe.schemas.quality import AuditStatistics
+from loupe.schemas.quality import AuditStatistics, ErrorStatistics, JudgeMeasurement
 from loupe.schemas.records import Granularity, SourceTerms
 from loupe.schemas.shortcuts import ShortcutCertificate
 from loupe.schemas.similarity import Contamination, LeakCertificate
@@ -575,6 +575,7 @@ class JudgeStatistics(Record):
     as_rules: Count
     reviewed: Count
     as_people: Count
+    measured: JudgeMeasurement | None = IF_KNOWN
 
 
 class GateStatistics(Record):
@@ -597,15 +598,29 @@ class OriginalsStatistics(Record):
     left_out: Count
 
 
+class QuotaStatistics(Record):
+    """What a build asked for, and how much of it the release has; `what` is a phrase."""
+
+    what: str
+    asked: Count
+    reached: Count
+
+    @property
+    def short_by(self) -> int:
+        """How many are missing."""
+        return max(0, self.asked - self.reached)
+
+
 class ReleaseStatistics(Record):
     """Statistics of a release.
 
     `styles_per_image` counts images by their captions' distinct authors. `vocabulary` is the number
     of different words, ignoring letter case. `audits` has the error rates found by audits, one for
-    each review queue; `choices` the accuracy in forced-choice tests (6-AFC); `agreement` that of
-    annotators, and `judges` that of models; `unused` the unusable responses of models; `gates` who
-    decided; `originals` the captions of sources against which something speaks; `repeats` the
-    images and captions of several identities. Empty values are omitted.
+    each review queue, and `errors` those inferred from all answers; `choices` the accuracy in
+    forced-choice tests (6-AFC); `agreement` that of annotators, and `judges` that of models;
+    `unused` the unusable responses of models; `gates` who decided; `originals` the captions of
+    sources against which something speaks; `repeats` the images and captions of several identities;
+    `quotas` what the build asked for. Empty values are omitted.
     """
 
     images: Count
@@ -629,8 +644,10 @@ class ReleaseStatistics(Record):
     agreement: tuple[AgreementStatistics, ...] = IF_ANY
     judges: tuple[JudgeStatistics, ...] = IF_ANY
     unused: tuple[UnusedStatistics, ...] = IF_ANY
+    errors: tuple[ErrorStatistics, ...] = IF_ANY
     gates: tuple[GateStatistics, ...] = IF_ANY
     originals: tuple[OriginalsStatistics, ...] = IF_ANY
+    quotas: tuple[QuotaStatistics, ...] = IF_ANY
     repeats: RepeatStatistics = RepeatStatistics(images=0, captions=0)
 
     @property

@@ -63,6 +63,8 @@ def _values(value: Any) -> tuple[Any, ...]:
 
 
 CAPTION_PURPOSE = "caption_image"
+FURTHER_PURPOSE = "further_captions"
+"""The stage of captions in the place of those that were not accepted."""
 REVISION_PURPOSE = "revise_caption"
 
 CAPTIONS_FIELD = "captions"
@@ -96,6 +98,7 @@ class CaptionBrief(Brief):
         direction: how the new caption should differ from it.
         too_detailed: earlier captions in the same position that were too detailed, oldest first.
         too_general: earlier captions that were too general.
+        rejected: earlier captions that people, or a check of their language, did not accept.
         taken: other captions of the image, from which the new one must differ.
     """
 
@@ -106,6 +109,7 @@ class CaptionBrief(Brief):
     direction: Direction | None = Field(default=None, title="Direction")
     too_detailed: tuple[str, ...] = Field(default=(), title="Tried, too detailed")
     too_general: tuple[str, ...] = Field(default=(), title="Tried, too general")
+    rejected: tuple[str, ...] = Field(default=(), title="Tried, not accepted")
     taken: tuple[str, ...] = Field(default=(), title="Taken")
 
 
@@ -120,11 +124,15 @@ class ConfusionBrief(Brief):
         task: task of the captions.
         caption: t, whose wording is kept as far as x′ permits.
         facts: short true statements about x′, most important first.
+        tried: earlier confusing captions for t that were not accepted.
+        taken: other captions of x′.
     """
 
     task: RetrievalTask = Field(title="Task")
     caption: str = Field(min_length=1, title="Caption to confuse with")
     facts: tuple[str, ...] = Field(default=(), title="Fact")
+    tried: tuple[str, ...] = Field(default=(), title="Tried, not accepted")
+    taken: tuple[str, ...] = Field(default=(), title="Taken")
 
 
 STRATEGY_PURPOSE = "propose_strategies"

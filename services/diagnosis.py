@@ -48,6 +48,7 @@ from loupe.schemas.image_search import (
 from loupe.schemas.plugins import survey_plugins
 from loupe.schemas.profile import (
     ChatModelSpec,
+    EntailmentModel,
     ImportedRewrites,
     Launch,
     OpenAIChat,
@@ -103,7 +104,13 @@ def absent(subject: str, detail: str, remedy: str) -> Finding:
 # Check the requirements of the models of a profile.
 
 ModelSpec = (
-    ChatModelSpec | DetectorSpec | PoseModelSpec | EmbedderSpec | ImageEditorSpec | ImageSearchSpec
+    ChatModelSpec
+    | DetectorSpec
+    | PoseModelSpec
+    | EmbedderSpec
+    | EntailmentModel
+    | ImageEditorSpec
+    | ImageSearchSpec
 )
 _Listings = dict[tuple[str, str | None], httpx.Response | httpx.HTTPError]
 _PROMPT_TOKENS = 1000  # minimum for a request in addition to its answer
@@ -122,6 +129,7 @@ _NEEDS: dict[type[Any], tuple[str, str]] = {
     FolderSearch: ("", _TO_SEARCH),
     PrecomputedEmbedder: ("", _TO_EVALUATE),
     TorchEmbedderSpec: ("torch", _TO_EVALUATE),
+    EntailmentModel: ("torch", "by builds with the check 'entailment'"),
 }
 """The extra of each model or service that is not built in, and its use if not every build has it.
 
@@ -141,6 +149,7 @@ def specs_of(profile: Profile) -> tuple[ModelSpec, ...]:
     return (
         *(*profile.rewrite.models, *profile.describe.models, captioning.model),
         *((profile.judge.model,) if profile.judge is not None else ()),
+        *((profile.faithfulness.entailment,) if profile.faithfulness.entailment else ()),
         *(contrast.strategist, contrast.refiner, contrast.editor),
         *((contrast.search,) if contrast.search is not None else ()),
         profile.tracking.detector,

@@ -69,12 +69,24 @@ class StillsCaptioner(BuiltinChatModel[BuiltinCaptioner]):
             caption = revised(teller, brief)
             return {CAPTION_FIELD: caption} if caption else None
         details = self._spec.details
-        size = max(2, details - 1) if brief.facts else details
-        found = distinct(teller, size, brief.count)
+        size = _size_between(teller, brief, max(2, details - 1) if brief.facts else details)
+        tried = (*brief.too_detailed, *brief.too_general, *brief.rejected, *brief.taken)
+        found = distinct(teller, size, brief.count, without=tried)
         if len(found) < brief.count and request.images:  # few facts are known or given
-            colours = ColourTeller(picture_of(request.images[0]))
-            found += distinct(colours, 2, brief.count - len(found), without=found)
+            colours, said = ColourTeller(picture_of(request.images[0])), [*found, *tried]
+            found += distinct(colours, 2, brief.count - len(found), without=said)
         return {CAPTIONS_FIELD: found} if len(found) == brief.count else None
+
+
+def _size_between(teller: "Teller", brief: CaptionBrief, usual: int) -> int:
+    """Return a number of details that captions tried before did not have, or the usual one."""
+    high = [teller.size_of(text) for text in brief.too_detailed]
+    low = [teller.size_of(text) for text in brief.too_general]
+    if high and low:
+        return max(1, (min(high) + max(low)) // 2)
+    if high:
+        return max(1, min(high) - 1)
+    return max(low) + 1 if low else usual
 
 
 def _teller(
@@ -99,10 +111,12 @@ def _teller(
 def _confusion(request: ChatRequest, brief: ConfusionBrief) -> str | None:
     """Return the caption nearest to the given one that is true of the image."""
     teller, content = _teller(request, brief.facts, brief.task)
-    if content is not None and (text := confused(brief.caption, content)):
+    text = confused(brief.caption, content) if content is not None else None
+    if text and text not in (*brief.tried, *brief.taken):
         return text
     size = max(1, teller.size_of(brief.caption))
-    found = (distinct(teller, one, 24, without=(brief.caption,)) for one in range(size, size + 3))
+    said = (brief.caption, *brief.tried, *brief.taken)
+    found = (distinct(teller, one, 24, without=said) for one in range(size, size + 3))
     return nearest(brief.caption, chain.from_iterable(found))
 
 

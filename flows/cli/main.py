@@ -16,6 +16,7 @@ from loupe.flows.cli import (
     check,
     evaluation,
     explore,
+    judge,
     lineage,
     metrics,
     noise_filter,
@@ -100,6 +101,7 @@ for name, group in {
     "filter": noise_filter.app,
     "metrics": metrics.app,
     "recos": recos.app,
+    "judge": judge.app,
 }.items():
     app.add_typer(group, name=name)
 command(queue.app)(queue_statistics.stats)

@@ -47,13 +47,15 @@ def draw(
     Args:
         size: Number of items in the sample.
         seed: Seed of the sample.
-        by: Stratify by any of: split, source, verdict.
+        by: Stratify by any of: split, source, verdict, doubt (more of the most doubtful).
     """
-    from loupe.annotate.audits import draw_audit_sample, wanted
+    from loupe.annotate.audits import DOUBT, draw_audit_sample, wanted
+    from loupe.annotate.statistics.label_errors import doubts_of
 
     store, chosen = opened_queue(queue)
     names = tuple(name.strip() for name in by.split(",") if name.strip())
-    drawn = draw_audit_sample(store, chosen, size, seed, names, _pseudonym(store, of))
+    doubts = doubts_of(store, chosen) if DOUBT in names else None
+    drawn = draw_audit_sample(store, chosen, size, seed, names, _pseudonym(store, of), doubts)
     waiting = len(wanted(store, chosen))
     what = "drawn" if drawn.is_new else "were already drawn"
     sentence = (

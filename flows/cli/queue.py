@@ -17,6 +17,7 @@ from loupe.flows.cli.options import (
     settings,
 )
 from loupe.flows.cli.output import Answer, Note, Table, first, note, print_lines
+from loupe.flows.cli.queue_audit import audit, errors
 from loupe.flows.cli.queue_items import accept, hours, prioritize, reopen, search
 from loupe.flows.cli.queue_items import app as gold
 from loupe.schemas.errors import LoupeError
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 app = group("Push review tasks, pull answers, show statistics.")
-for one in (accept, hours, prioritize, reopen, search):
+for one in (accept, audit, errors, hours, prioritize, reopen, search):
     command(app)(one)
 app.add_typer(gold, name="gold")
 

@@ -28,6 +28,7 @@ from loupe.db.entities import (
     parents_of,
 )
 from loupe.db.store import Store
+from loupe.flows.engine.quotas import Missing
 from loupe.flows.engine.report import Progress, StageReport, known_sum
 from loupe.flows.engine.scope import EVERYTHING, Scope
 from loupe.flows.engine.software import code_revision, software
@@ -205,8 +206,8 @@ class BuildReport:
     `pages` are the Label Studio projects with open tasks, by gate and annotator.
     `lacks_desk` is set if Label Studio did not run, so that nobody can decide these items yet.
     `release` is the newest release, or None if people must decide first; `was_released` is set if
-    an earlier run built it of the same items. `warnings` are sentences on releases that require an
-    action.
+    an earlier run built it of the same items. `missing` is what the build asked for and this
+    release does not have. `warnings` are sentences on releases that require an action.
     """
 
     dataset: str
@@ -218,6 +219,7 @@ class BuildReport:
     release: Path | None = None
     release_id: str | None = None
     was_released: bool = False
+    missing: list[Missing] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 
     def count_costs(self, store: Store) -> None:
@@ -266,6 +268,7 @@ class BuildReport:
     def markdown(self) -> str:
         """The report for Prefect: result, stages and model cost."""
         lines = [f"**{self.sentence}**", "", *(f"- warning: {one}" for one in self.warnings)]
+        lines += [f"- missing: {one.sentence}" for one in self.missing]
         for gate, count in self.waiting_in.items():
             pages = (f"[{who or 'here'}]({url})" for who, url in self.pages.get(gate, {}).items())
             lines.append(f"- {gate}: {count:,} items; tasks: {', '.join(pages) or 'none'}")
@@ -294,6 +297,7 @@ class BuildReport:
             "pages": {gate: pages for gate, pages in self.pages.items() if pages},
             "release": str(self.release) if self.release else None,
             "release_id": self.release_id,
+            "missing": [one._asdict() for one in self.missing],
             "warnings": self.warnings,
             "stages": [stage.as_json() for stage in self.stages],
             "costs": [row._asdict() for row in self.costs],
@@ -308,6 +312,7 @@ class PipelineRun(Generic[BuildT]):
         queues: the review queues of the pipeline's gates, by the gate's name.
         open_desks: returns the desks at which people review, or None if Label Studio does not run.
         compared_by: the model that compares the samples of a release (None: the profile's).
+        other_missing: what a step found to be missing, besides images and captions.
     """
 
     context: RunContext
@@ -318,6 +323,7 @@ class PipelineRun(Generic[BuildT]):
     report: BuildReport = field(init=False)
     queues: dict[str, Queue] = field(init=False, default_factory=dict)
     compared_by: PlainModelSpec | None = field(init=False, default=None)
+    other_missing: list[Missing] = field(init=False, default_factory=list)
 
     def __post_init__(self) -> None:
         self.report = BuildReport(self.build.dataset)

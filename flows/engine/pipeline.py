@@ -36,6 +36,7 @@ from loupe.flows.engine.context import (
     IN_PROCESS,
     BuildReport,
     BuildT,
+    PipelineRun,
     PipelineStep,
     RunContext,
     RunT,
@@ -51,6 +52,7 @@ from loupe.flows.engine.importing import (
     refusal_of_terms,
 )
 from loupe.flows.engine.ledger import require_prices
+from loupe.flows.engine.quotas import Missing, quota_statistics
 from loupe.flows.engine.releasing import release, release_signer
 from loupe.flows.engine.software import code_revision
 from loupe.flows.engine.unusable_models import refuse_unusable_models
@@ -401,7 +403,31 @@ class Release(_Declared[RunT]):
         version = self.version(run)
         most = run.build.max_unusable_share
         refuse_unusable_models(run.store, run.dataset, run.report.stages, most, run.queues.values())
+        _count_missing(run, version, self.tier)
         release(run.context, run.report, run.build, version, self.tier, run.compared_by)
+
+
+def _count_missing(run: PipelineRun[Any], version: str, tier: Tier | None) -> None:
+    """Report what the build asked for and does not have.
+
+    Raises:
+        UsageError: something is missing, and the build is strict.
+    """
+    quotas = quota_statistics(run.store, run.dataset, tier)
+    run.report.missing = [
+        *run.other_missing,
+        *(Missing.of(one) for one in quotas if one.reached < one.asked),
+    ]
+    if not run.report.missing:
+        return
+    said = "; ".join(one.sentence for one in run.report.missing)
+    if run.build.strict:
+        raise UsageError(
+            f"{run.dataset} {version} is not released, as strict = true and it lacks what was "
+            f"asked for: {said}; give it more sources, allow further rounds, ask for less, or "
+            f"leave strict out"
+        )
+    run.say(f"{run.dataset} {version} lacks what was asked for: {said}")
 
 
 @dataclass(frozen=True)

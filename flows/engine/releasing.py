@@ -4,7 +4,7 @@ import os
 import stat
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from loupe.annotate.audits import choice_results
 from loupe.annotate.queues import Queue, flag_reasons, load_queues, newest_reports
 from loupe.annotate.statistics.agreement import Estimate, agreement
+from loupe.annotate.statistics.label_errors import label_errors
 from loupe.annotate.statistics.queue import shared_answers
 from loupe.db.decisions import decided_by_people
 from loupe.db.entities import LIVE, fetch, find, pages, parents_of
@@ -38,6 +39,7 @@ from loupe.flows.engine.contamination import (
 )
 from loupe.flows.engine.context import BuildReport, RunContext
 from loupe.flows.engine.embedding import CachedEmbedder, image_file, pinned
+from loupe.flows.engine.quotas import quota_statistics
 from loupe.flows.engine.release_facts import ReleaseFacts, release_facts
 from loupe.flows.engine.report import Progress
 from loupe.flows.engine.software import code_revision
@@ -67,7 +69,7 @@ from loupe.schemas.embedding import PlainModelSpec
 from loupe.schemas.errors import ConfigurationError, IntegrityError, UsageError
 from loupe.schemas.proposals import ChoiceTest
 from loupe.schemas.provenance import Role
-from loupe.schemas.quality import CaptionCheck, summarise
+from loupe.schemas.quality import CaptionCheck, ErrorStatistics, JudgeMeasurement, summarise
 from loupe.schemas.release import (
     AgreementStatistics,
     ChoiceStatistics,
@@ -80,6 +82,7 @@ from loupe.schemas.release import (
 )
 from loupe.schemas.shortcuts import ShortcutCertificate
 from loupe.schemas.taxonomy import Tier
+from loupe.schemas.video import StageSettings
 
 # Agreement between people in the review queues of a dataset
 
@@ -121,6 +124,19 @@ def agreement_statistics(
     return tuple(lines)
 
 
+def error_statistics(store: Store, settings: Settings, dataset: str) -> tuple[ErrorStatistics, ...]:
+    """Return the error of the labels of each queue of a dataset in which people answered."""
+    declared = load_queues(settings.queues_file)
+    answered = {name for name, state in count_tasks(store) if state == "answered"}
+    queues = [declared.queue_named(name) for name in sorted(answered)]
+    found = [label_errors(store, queue) for queue in queues if queue.dataset == dataset]
+    return tuple(one.statistics for one in found if one is not None)
+
+
+MEASURED_JUDGE = "measured_judge"
+"""The stage of settings with the measurement of a judge."""
+
+
 def judge_statistics(store: Store, dataset: str) -> tuple[JudgeStatistics, ...]:
     """Compare the second opinions on the rewrites of a dataset with the rules and with people."""
     objects: dict[tuple[str, str], bool] = {}
@@ -146,10 +162,22 @@ def judge_statistics(store: Store, dataset: str) -> tuple[JudgeStatistics, ...]:
         counts["as_rules"] += flagged == (reports[id_].verdict == "suspect")
         counts["reviewed"] += id_ in reviewed
         counts["as_people"] += id_ in reviewed and flagged == (rewrites[id_].state != "accepted")
+    measured = _measured_judges(store, dataset)
     return tuple(
-        JudgeStatistics(judge=published_name(judge), **counts)
+        JudgeStatistics(judge=published_name(judge), measured=measured.get(judge), **counts)
         for judge, counts in sorted(found.items())
     )
+
+
+def _measured_judges(store: Store, dataset: str) -> dict[str, JudgeMeasurement]:
+    """Return what the profiles of a dataset's runs state of their judges, the last of each."""
+    measured: dict[str, JudgeMeasurement] = {}
+    for one in find(store, dataset, StageSettings.kind):
+        settings = one.record(StageSettings)
+        if settings.stage == MEASURED_JUDGE:
+            values = settings.values["measured"]
+            measured[settings.values["judge"]] = JudgeMeasurement.model_validate(values)
+    return measured
 
 
 def _may_show_persons(store: Store, dataset: str) -> bool | None:
@@ -197,11 +225,13 @@ def release_checks(
     return Checks(
         nearest,
         choice_statistics(store, queue),
+        errors=cache(partial(error_statistics, store, settings, dataset)),
         agreement=agreement_statistics(store, settings, dataset),
         judges=partial(judge_statistics, store, dataset),
         unused=_unused_statistics(store, dataset),
         gates=partial(_gate_statistics, store, dataset),
         originals=partial(_originals_statistics, store, dataset),
+        quotas=partial(quota_statistics, store, dataset),
         about=stated.about,
         of_persons=_may_show_persons(store, dataset),
         permitted_terms=stated.permitted_terms,
@@ -543,7 +573,14 @@ def _inputs(
         mark = current_mark(connection)
         audits = map(summarise, audited_draws(connection, dataset))
         notices = dataset_notices(connection, dataset, mark.withdrawal)
-        records = [*checks.choices, *checks.agreement, *checks.unused, *audits, *notices]
+        records = [
+            *checks.errors(),
+            *checks.choices,
+            *checks.agreement,
+            *checks.unused,
+            *audits,
+            *notices,
+        ]
     others = [one.manifest for one in list_releases(context.store, dataset)]
     images = checks.images
     values = {

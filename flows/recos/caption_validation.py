@@ -1,9 +1,8 @@
 """Validate captions by dis(t) in rounds, and store the results."""
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from operator import itemgetter
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +15,8 @@ from loupe.db.entities import (
     NewEntity,
     StoredEntity,
     WorkResult,
+    children_of,
+    fetch_children,
     find_children,
     parents_of,
 )
@@ -52,72 +53,99 @@ from loupe.schemas.video import StageSettings
 
 
 class CaptionPool:
-    """The captions to validate, and the images they are compared with.
+    """Captions to validate together, and the images they are compared with.
 
     Attributes:
-        images: the images of v0 that were not rejected.
+        images: images of v0.
         place: position of each image in `images`, by id.
-        image_of: image of each caption, including withdrawn captions.
-        captions: captions as first written, by id, in the order of images and positions; without
-            withdrawn ones.
+        image_of: image of each caption.
+        captions: captions as first written, by id, in the order of images and positions.
+        taken: the other captions of the images, from which new texts must differ.
         drafts: the captions with which the loop begins.
+        temperature: that of the first captions of the dataset; None if these are the first.
     """
 
-    def __init__(self, run: RecosRun, settings_id: str) -> None:
-        """Load the captions that were written with the given settings.
-
-        Raises:
-            ConfigurationError: there are none.
-        """
-        self.images = [image for image in run.images_of("v0") if image.state in LIVE]
-        self.place = {image.id: place for place, image in enumerate(self.images)}
-        written = list(find_children(run.store, settings_id, Role.WRITTEN_WITH))
-        if not written:
-            raise ConfigurationError(
-                f"no image of {run.dataset!r} has captions; look at: loupe quarantine {run.dataset}"
-            )
-        described = parents_of(run.store, [one.id for one in written], Role.DESCRIBES)
+    def __init__(
+        self,
+        run: RecosRun,
+        images: Sequence[StoredEntity],
+        captions: Sequence[StoredEntity],
+        temperature: float | None,
+    ) -> None:
+        """Load the images of the captions."""
+        self.images = images
+        self.temperature = temperature
+        self.place = {image.id: place for place, image in enumerate(images)}
+        described = parents_of(run.store, [one.id for one in captions], Role.DESCRIBES)
         self.image_of = {caption: found[0] for caption, found in described.items()}
-        counted = [
-            (self.place[self.image_of[one.id]], one.record(Caption).position, one)
-            for one in written
-            if self.image_of[one.id] in self.place and one.state != "withdrawn"
-        ]
-        self.captions = {one.id: one for _, _, one in sorted(counted, key=itemgetter(0, 1))}
-        self.drafts = [
-            Draft(
-                id_,
-                self.image_of[id_],
-                task_of(self.image(self.image_of[id_])),
-                caption.record(Caption).text,
-            )
-            for id_, caption in self.captions.items()
-        ]
+
+        def order(caption: StoredEntity) -> tuple[int, int]:
+            return self.place[self.image_of[caption.id]], caption.record(Caption).position
+
+        self.captions = {one.id: one for one in sorted(captions, key=order)}
+        self.drafts: list[Draft] = []
+        for id_, caption in self.captions.items():
+            image, text = self.image_of[id_], caption.record(Caption).text
+            self.drafts.append(Draft(id_, image, task_of(self.image(image)), text))
+        self.taken: dict[str, list[str]] = {}
+        of_images = fetch_children(run.store, set(self.image_of.values()), Role.DESCRIBES)
+        for image, many in of_images.items():
+            others = [one for one in many if one.state in LIVE and one.id not in self.captions]
+            self.taken[image] = [one.record(Caption).text for one in others]
 
     def image(self, image_id: str) -> StoredEntity:
         """Return the image with the given id."""
         return self.images[self.place[image_id]]
 
 
-# Captions keep their validation after an image they were compared with is withdrawn. How well a
-# caption distinguishes its image depends on all images, and decisions or releases that rest on a
-# validation must not change with them.
+# How well a caption distinguishes its image depends on all images. Decisions and releases rest on
+# a validation, so a caption is validated once, against the images that v0 had then: further
+# captions and images, and withdrawals, do not change it.
 
 
-def _validated_before(run: RecosRun, pool: CaptionPool) -> frozenset[str]:
-    """Return images validated before something of their validation was withdrawn.
+def _unvalidated(run: RecosRun, written_with: Sequence[str]) -> tuple[CaptionPool | None, int]:
+    """Return the captions to validate next, if any, and the number of images with validated ones.
 
-    Empty if nothing was withdrawn.
+    A validation that was interrupted is continued with the captions and images it began with,
+    unless something of them was withdrawn.
+
+    Raises:
+        ConfigurationError: no captions were written.
     """
-    reports: list[str] = []
-    for settings in run.stage_settings(STAGE):
-        came = list(find_children(run.store, settings.id, Role.VALIDATED_WITH))
-        is_whole = pool.place.keys() >= set(settings.record(StageSettings).values["images"])
-        if not is_whole or any(one.state == "withdrawn" for one in came):
-            reports += [one.id for one in came if one.kind == DiscriminabilityReport.kind]
-    measured = parents_of(run.store, reports, Role.MEASURES)
-    captions = {caption for found in measured.values() for caption in found}
-    return frozenset(pool.image_of[caption] for caption in captions & pool.image_of.keys())
+    written: list[StoredEntity] = []
+    for settings in written_with:
+        children = find_children(run.store, settings, Role.WRITTEN_WITH)
+        written += [one for one in children if one.state != "withdrawn"]
+    if not written:
+        raise ConfigurationError(
+            f"no image of {run.dataset!r} has captions; look at: loupe quarantine {run.dataset}"
+        )
+    known = {one.id: one for one in written}
+    images = {image.id: image for image in run.images_of("v0")}
+    image_of = {
+        caption: found[0] for caption, found in parents_of(run.store, known, Role.DESCRIBES).items()
+    }
+    done = children_of(run.store, known, Role.MEASURES).keys()
+    validated = {image_of[one] for one in done}
+
+    def is_open(caption: str) -> bool:
+        image = images.get(image_of[caption])
+        return caption not in done and image is not None and image.state in LIVE
+
+    left = [one for id_, one in known.items() if is_open(id_)]
+    if not left:
+        return None, len(validated)
+    begun = [one.record(StageSettings).values for one in run.stage_settings(STAGE)]
+    for values in reversed(begun):
+        captions, compared = set(values["captions"]), set(values["images"])
+        is_it = not captions.isdisjoint(one.id for one in left)
+        if is_it and known.keys() >= captions and images.keys() >= compared:
+            begun_with = [known[one] for one in values["captions"]]
+            pictures = [one for id_, one in images.items() if id_ in compared]
+            return CaptionPool(run, pictures, begun_with, values["temperature"]), len(validated)
+    live = [one for one in images.values() if one.state in LIVE]
+    temperature = begun[0]["temperature"] if begun else None
+    return CaptionPool(run, live, left, temperature), len(validated)
 
 
 # The whole loop is one computation (`loupe.flows.recos.validation_loop`). Answers of models and
@@ -129,14 +157,14 @@ _SIDE_PX = 160
 
 
 def validate_captions(
-    run: RecosRun, written_with: NewEntity, before_storing: Callable[[], None]
+    run: RecosRun, written_with: Sequence[str], before_storing: Callable[[], None]
 ) -> None:
-    """Validate the captions that were written with the given settings, and store the results.
+    """Validate the captions that no run has validated, and store the results.
 
     Of the texts tried for a caption, the one nearest to passing stays proposed; the others are
     rejected with the reason. A text that does not pass, or has grammatical errors, is flagged for
-    the reviewers of the queue. `before_storing` is called when the loop has ended. If something was
-    withdrawn since, captions of the images validated before are kept.
+    the reviewers of the queue. `written_with` are the ids of the settings that captions were
+    written with; `before_storing` is called when the loop has ended.
 
     Parallel runs do this one after the other, so each finds the revisions of the previous one.
 
@@ -147,18 +175,14 @@ def validate_captions(
         ModelError: the model's server is unavailable; earlier answers are stored.
     """
     with sole_run(run.context, run.dataset, STAGE):
-        pool = CaptionPool(run, written_with.id)
-        standing = _validated_before(run, pool)
-        described = {pool.image_of[one] for one in pool.captions}
-        if described <= standing:
-            before_storing()
-            run.add(StageReport(STAGE, already_done=len(described)))
-            run.say("captions keep the validation from before the withdrawal")
+        pool, validated = _unvalidated(run, written_with)
+        if pool is None:
+            run.add(StageReport(STAGE, already_done=validated))
             return
         loop = _Loop(run, pool)
         histories = loop.run()
         before_storing()
-        run.add(loop.store(histories, standing))
+        run.add(loop.store(histories))
         run.say(f"the validation of captions is in {loop.show(histories)}")
 
 
@@ -185,18 +209,28 @@ class _Loop:
         self._facts = facts_of(run.store, list(pool.place))
         self._calls: dict[tuple[str, str], str] = {}  # by caption and original text
         self._said: dict[str, dict[str, str]] = defaultdict(dict)  # current, by image and caption
+        for image, texts in pool.taken.items():
+            self._said[image] = {text: text for text in texts}
         for draft in pool.drafts:
             self._said[draft.image][draft.key] = draft.text
         rows = run.embed(pool.images)
         self._validator = CaptionValidator(
             rows, settings, name="the images of v0", several=run.has_several_vectors
         )
-        self._temperature = self._validator.calibrate(*self._embedded(pool.drafts))
+        self._temperature = pool.temperature or self._validator.calibrate(
+            *self._embedded(pool.drafts)
+        )
 
     def run(self) -> tuple[CaptionHistory, ...]:
         """Validate captions and revise failing ones until each passes or is left to people."""
         return run_validation(
-            self._pool.drafts, self._measure, self._rewrite, self._settings, self._temperature
+            self._pool.drafts,
+            self._measure,
+            self._rewrite,
+            self._settings,
+            self._temperature,
+            taken=self._pool.taken,
+            is_first=self._pool.temperature is None,
         )
 
     def _measure(self, drafts: Sequence[Draft]) -> list[float]:
@@ -257,8 +291,8 @@ class _Loop:
             f"are stored, run again when it is available"
         )
 
-    def store(self, histories: Sequence[CaptionHistory], standing: Collection[str]) -> StageReport:
-        """Commit the results of every image, except images that keep an earlier validation.
+    def store(self, histories: Sequence[CaptionHistory]) -> StageReport:
+        """Commit the results of every image.
 
         Unusable revisions are quarantined; usable ones are stored for their share
         (`refuse_unusable_models`).
@@ -287,9 +321,7 @@ class _Loop:
         for history in histories:
             of_images[history.image].append(history)
         items = [
-            (image.seq, of_images[image.id])
-            for image in self._pool.images
-            if image.id in of_images and image.id not in standing
+            (image.seq, of_images[image.id]) for image in self._pool.images if image.id in of_images
         ]
 
         def result(number: int, of_image: list[CaptionHistory]) -> WorkResult:
@@ -297,11 +329,10 @@ class _Loop:
 
         answers: list[tuple[int, Rejection | None]] = []
         for one in histories:
-            if one.image not in standing:
-                seq = self._pool.captions[one.key].seq
-                first = -1 - seq * self._settings.rounds  # usable ones have negative numbers
-                answers += [(first - place, None) for place in range(one.round)]
-                answers += [(seq, one.unusable)] if one.unusable else []
+            seq = self._pool.captions[one.key].seq
+            first = -1 - seq * self._settings.rounds  # usable ones have negative numbers
+            answers += [(first - place, None) for place in range(one.round)]
+            answers += [(seq, one.unusable)] if one.unusable else []
         revising = replace(stage, name=REVISION_PURPOSE, label="revise captions")
         revised = run_each(
             self._run.context,
@@ -373,7 +404,9 @@ class _Loop:
             return thumbnail_uri(context.blobs, picture_of(self._pool.image(image_id)), _SIDE_PX)
 
         page = render_report(report, thumbnail)
-        return write_report_page(context.settings.home, f"{dataset}-captions.html", page)
+        number = len(self._run.stage_settings(STAGE))  # of further captions, from 2
+        name = f"{dataset}-captions{f'-{number}' if number > 1 else ''}.html"
+        return write_report_page(context.settings.home, name, page)
 
 
 def _why_not(report: DiscriminabilityReport) -> str:

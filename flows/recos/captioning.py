@@ -1,6 +1,6 @@
 """Request, parse and revise captions of an image for its task (ReCoS, section 3.2)."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from loupe.checks.text import SIGNS
@@ -43,24 +43,23 @@ MAX_CHARACTERS = 400
 
 
 def request_captions(
-    image: ChatImage, task: TaskForm, facts: Sequence[str], prompt: Prompt
+    image: ChatImage, form: TaskForm, brief: CaptionBrief, prompt: Prompt
 ) -> ChatRequest:
-    """Return the request for the captions of `image`.
+    """Return the request for captions of `image`.
 
     Args:
         image: the image to describe.
-        task: what the captions are for and about.
-        facts: statements known to be true of the image, most important first. They may contain
-            anything, including instructions to the model, so the prompt marks them as data.
+        form: what the captions are for and about.
+        brief: how many are wanted, what is known and what was tried. It may contain anything,
+            including instructions to the model, so the prompt marks it as data.
         prompt: `caption_image`.
     """
-    count = CAPTIONS_OF_AN_IMAGE
-    brief = CaptionBrief(task=task.task, count=count, facts=tuple(facts)).text()
+    count, text = brief.count, brief.text()
     texts = {"type": "array", "items": text_schema()}
     return prompt.request(
         CAPTION_PURPOSE,
-        {"focus": task.captions, "count": str(count), "brief": brief},
-        subject=brief,
+        {"focus": form.captions, "count": str(count), "brief": text},
+        subject=text,
         images=[image],
         answer_schema=object_schema(
             {CAPTIONS_FIELD: {**texts, "minItems": count, "maxItems": count}}
@@ -79,28 +78,31 @@ def request_revision(image: ChatImage, brief: CaptionBrief, prompt: Prompt) -> C
     )
 
 
-def read_captions(answer: ChatAnswer) -> tuple[str, ...] | Rejection:
-    """Return the captions in `answer` unchanged, or why they cannot be used.
+def read_captions(
+    answer: ChatAnswer, count: int = CAPTIONS_OF_AN_IMAGE, other: Collection[str] = ()
+) -> tuple[str, ...] | Rejection:
+    """Return the `count` captions in `answer` unchanged, or why they cannot be used.
 
     One unusable caption makes the answer unusable. Reasons are those of `read_answer`, `only_field`
     and `read_text` (`loupe.flows.answers`), and `wrong_count` and `same_captions` (two have the
-    same words).
+    same words, or one has those of `other` captions of the image).
     """
+    said = set(map(words_of, other))
 
     def read(found: dict[str, Any]) -> tuple[str, ...]:
         values = only_field(found, CAPTIONS_FIELD)
         if not isinstance(values, list):
             detail = f"The captions must be a list; got {type(values).__name__}."
             raise UnusableAnswerError("wrong_type", detail)
-        if len(values) != CAPTIONS_OF_AN_IMAGE:
-            detail = f"The answer holds {len(values)} captions; wanted {CAPTIONS_OF_AN_IMAGE}."
+        if len(values) != count:
+            detail = f"The answer holds {len(values)} captions; wanted {count}."
             raise UnusableAnswerError("wrong_count", detail)
         captions = tuple(
             read_text(one, f"Caption {number}", MAX_CHARACTERS, SIGNS)
             for number, one in enumerate(values, start=1)
         )
-        if len(set(map(words_of, captions))) < CAPTIONS_OF_AN_IMAGE:
-            detail = "Two of the captions say the same; wanted different ones."
+        if len(said.union(map(words_of, captions))) < len(said) + count:
+            detail = "Two captions of the image say the same; wanted different ones."
             raise UnusableAnswerError("same_captions", detail)
         return captions
 
@@ -138,9 +140,10 @@ def write_captions(
         facts = facts_of(captioner.context.store, [image.id for image in images])
         for image in images:
             picture, known = captioner.picture(image), facts.get(image.id, ())
-            form = tasks.get(task := task_of(image)) or TaskForm(task=task, captions=task)
-            request = request_captions(picture, form, known, prompt)
-            yield [Ask(image, request)]
+            task = task_of(image)
+            form = tasks.get(task) or TaskForm(task=task, captions=task)
+            brief = CaptionBrief(task=task, facts=known)
+            yield [Ask(image, request_captions(picture, form, brief, prompt))]
 
     def output(answer: Parsed[StoredEntity, tuple[str, ...]]) -> WorkResult:
         captions = (

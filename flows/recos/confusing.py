@@ -14,6 +14,7 @@ from loupe.db.entities import (
     LIVE,
     AgentRef,
     NewDecision,
+    NewEntity,
     StoredEntity,
     Verdict,
     WorkResult,
@@ -33,7 +34,7 @@ from loupe.flows.answers import (
     words_of,
 )
 from loupe.flows.engine.model_step import Ask, LLMStep, Parsed, run_llm_step
-from loupe.flows.engine.runner import Stage, run_each
+from loupe.flows.engine.runner import Stage, run_each, worked_items
 from loupe.flows.image_facts import facts_of
 from loupe.flows.recos.captioning import MAX_CHARACTERS, task_of
 from loupe.flows.recos.confusion_checks import (
@@ -45,6 +46,7 @@ from loupe.flows.recos.confusion_checks import (
 )
 from loupe.flows.recos.run import (
     Pair,
+    PairKey,
     RecosRun,
     load_pairs,
     load_written,
@@ -136,23 +138,67 @@ def write_confusing_captions(run: RecosRun) -> None:
         BudgetReachedError: a limit of the run's budget was reached.
         ModelError: the model's server is unavailable; earlier answers are stored.
     """
+    pairs = load_pairs(run)
+    written = {one.pair for one in load_written(run)}
+    left = [pair for key, pair in pairs.items() if key not in written]
+    report = run_llm_step(run.captioner, _writing(run, left))
+    report.already_done += len(pairs) - len(left)
+    run.add(report)
+
+
+def write_further_captions(run: RecosRun) -> bool:
+    """Write another caption for each pair whose captions were all rejected.
+
+    Each pair is asked about in at most `further_rounds` rounds. Returns whether any was.
+
+    Raises:
+        BudgetReachedError: a limit of the run's budget was reached.
+        ModelError: the model's server is unavailable; earlier answers are stored.
+    """
+    states: dict[PairKey, set[str]] = defaultdict(set)
+    for one in load_written(run):
+        states[one.pair].add(one.entity.state)
+    left = [pair for key, pair in load_pairs(run).items() if states[key] <= {"rejected"}]
+    is_any = False
+    for number in range(1, run.build.further_rounds + 1):
+        step = _writing(run, left, number)
+        stage = Stage(step.name, step.version, run.dataset, step.configuration)
+        asked = worked_items(run.context, stage, [pair.number for pair in left])
+        now = [pair for pair in left if pair.number not in asked]
+        if now:
+            is_any = True
+            report = run_llm_step(run.captioner, _writing(run, now, number))
+            report.asked_model = ""  # a model is judged by its first answers, not where they failed
+            run.add(report)
+        left = [pair for pair in left if pair.number in asked]
+    return is_any
+
+
+def _writing(
+    run: RecosRun, asked: Sequence[Pair], further: int = 0
+) -> LLMStep[Pair, _Asked, _Answer]:
+    """Return the step that writes a caption for each pair, at first or in a further round."""
     captioner = run.captioner
     prompt = load_prompt(run.settings.confusion_prompt)
     settings = captioner.settings_of(STAGE, VERSION, prompt)
     parents = captioner.written_with(prompt, settings)
     pairs = load_pairs(run)
-    written = {one.pair for one in load_written(run)}
-    items = [(pair.number, pair) for key, pair in pairs.items() if key not in written]
 
     def requests(chunk: Sequence[Pair]) -> Iterator[list[Ask[_Asked]]]:
         similar = {pair.similar.id: pair.similar for pair in chunk}
         facts = facts_of(run.store, list(similar))
         pictures = {image.id: captioner.picture(image) for image in similar.values()}
+        others = load_written(run) if further else []
         for pair in chunk:
+            texts = [one for one in others if one.pair[0] == pair.similar.id]
             brief = ConfusionBrief(
                 task=task_of(pair.similar),
                 caption=pair.caption.record(Caption).text,
                 facts=facts.get(pair.similar.id, ()),
+                tried=tuple(one.text for one in texts if one.pair == pair.key),
+                taken=tuple(
+                    one.text for one in texts if one.pair != pair.key and one.entity.state in LIVE
+                ),
             )
             request = request_confusion(pictures[pair.similar.id], brief, prompt)
             yield [Ask(_Asked(pair, request.prompt), request)]
@@ -161,14 +207,13 @@ def write_confusing_captions(run: RecosRun) -> None:
         said: dict[str, set[Words]] = defaultdict(set)  # by image of v1, also what was rejected
         for one in load_written(run):
             if one.pair in pairs:
-                said[one.pair[0]].add(words_of(one.entity.record(Caption).text))
+                said[one.pair[0]].add(words_of(one.text))
         for (answer,) in answers:
             pair = answer.subject.pair
             text = _different(answer.value.text, said[pair.similar.id])
             if isinstance(text, Rejection):
-                warnings = (_SAME_WORDS,) if text.reason == "same_words" else ()
-                asked = question(pair.caption, pair.image, pair.similar, pair.similar, warnings)
-                yield WorkResult(pair.number, entities=asked, rejection=text)
+                entities = () if further else _question_without_caption(pair, text)
+                yield WorkResult(pair.number, entities=entities, rejection=text)
                 continue
             said[pair.similar.id].add(words_of(text))
             position = pair.caption.record(Caption).position
@@ -176,12 +221,16 @@ def write_confusing_captions(run: RecosRun) -> None:
             new = captioner.caption(pair.similar, text, position, roles, answer.call)
             yield WorkResult(pair.number, entities=(new,))
 
-    step = LLMStep(
+    return LLMStep(
         name=STAGE,
         version=VERSION,
-        label="write confusing captions",
-        configuration={"settings": settings.id, "input": "pair"},
-        inputs=items,
+        label="write further confusing captions" if further else "write confusing captions",
+        configuration={
+            "settings": settings.id,
+            "input": "pair",
+            **({"round": further} if further else {}),
+        },
+        inputs=[(pair.number, pair) for pair in asked],
         request=requests,
         parse=lambda asked, answer: _Answer(
             read_confusion(answer, asked.pair.caption.record(Caption).text, asked.prompt)
@@ -190,9 +239,11 @@ def write_confusing_captions(run: RecosRun) -> None:
         chunk_size=250,  # pairs, about fifty images, which are kept in memory
         in_order=True,  # captions of one image must differ
     )
-    report = run_llm_step(captioner, step)
-    report.already_done += len(pairs) - len(items)
-    run.add(report)
+
+
+def _question_without_caption(pair: Pair, why: Rejection) -> tuple[NewEntity, ...]:
+    warnings = (_SAME_WORDS,) if why.reason == "same_words" else ()
+    return question(pair.caption, pair.image, pair.similar, pair.similar, warnings)
 
 
 def _different(text: str | Rejection, said: set[Words]) -> str | Rejection:

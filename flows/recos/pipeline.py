@@ -4,7 +4,7 @@ from collections.abc import Callable, Generator
 from functools import partial
 from typing import Any
 
-from loupe.db.entities import LIVE, NewEntity, StoredEntity, parents_of
+from loupe.db.entities import LIVE, NewEntity, StoredEntity, children_of, parents_of
 from loupe.flows.engine.importing import import_source
 from loupe.flows.engine.pipeline import (
     Gate,
@@ -15,14 +15,17 @@ from loupe.flows.engine.pipeline import (
     demonstration,
     reopen,
 )
+from loupe.flows.engine.quotas import TASKS_STAGE
 from loupe.flows.engine.runner import sole_run, store_settings
 from loupe.flows.recos.caption_validation import validate_captions
-from loupe.flows.recos.captioning import task_of, write_captions
+from loupe.flows.recos.captioning import write_captions
+from loupe.flows.recos.completing import complete, further_settings
 from loupe.flows.recos.confusing import (
     check_pairs,
     follow_answers,
     sync_confusions,
     write_confusing_captions,
+    write_further_captions,
 )
 from loupe.flows.recos.expanding import expand_gallery, follow_duplicates
 from loupe.flows.recos.feasibility import check_recos, require_criterion
@@ -43,7 +46,7 @@ from loupe.schemas.errors import ConfigurationError
 from loupe.schemas.provenance import Role
 from loupe.schemas.records import Caption, Rejection
 from loupe.schemas.recos import Selection
-from loupe.schemas.requests import CAPTION_PURPOSE, CAPTIONS_OF_AN_IMAGE
+from loupe.schemas.requests import CAPTION_PURPOSE
 from loupe.schemas.taxonomy import Tier
 from loupe.schemas.video import StageSettings
 from loupe.sources.rendered import RenderOptions, task_refusal
@@ -67,16 +70,22 @@ def recos_pipeline(drawing: RenderOptions | None = None) -> PipelineSpec[RecosBu
             Step(_refuse_other_settings),
             Step(_take_images),
             Loop(
-                _until_images_fit,
+                _until_complete,
                 (
-                    Step(propose_selections, enabled=_asks_for_selections),
-                    Gate("selections", "selection_gate"),
+                    Loop(
+                        _until_images_fit,
+                        (
+                            Step(propose_selections, enabled=_asks_for_selections),
+                            Gate("selections", "selection_gate"),
+                        ),
+                    ),
+                    Step(
+                        partial(read_texts, tier="v0"), enabled=lambda run: run.reader is not None
+                    ),
+                    Step(_write_captions),
+                    Gate("captions", "captions_gate"),
                 ),
             ),
-            Step(partial(read_texts, tier="v0"), enabled=lambda run: run.reader is not None),
-            Step(_write_captions),
-            Gate("captions", "captions_gate"),
-            Step(_report_captions),
             _release("v0"),
             Loop(
                 _until_captions_stay,
@@ -153,16 +162,32 @@ def _source_of(run: RecosRun, task: TaskSpec) -> tuple[SourceSpec | Rejection, F
         return drawn_source(home, task, seed, options, further), further
 
 
+def _until_complete(run: RecosRun) -> Generator[None]:
+    """Repeat until each image has its captions and each task its images, or the rounds are over."""
+    is_open = True
+    while is_open:
+        yield
+        if run.report.waiting:
+            return
+        # otherwise parallel runs could take one image too many
+        with sole_run(run.context, run.dataset, "complete"):
+            is_open = complete(run)
+
+
 def _until_images_fit(run: RecosRun) -> Generator[None]:
-    """Repeat until no rejected image can be replaced; once v0 is validated, replace none."""
+    """Repeat until no rejected image can be replaced; images with validated captions stay."""
     asks = _asks_for_selections(run)
-    if _validated_with(run) or not (asks or run.find(Selection)):
+    if not (asks or run.find(Selection)):
+        return
+    images = [one.id for one in run.images_of("v0") if one.state in LIVE]
+    described = children_of(run.store, images, Role.DESCRIBES).keys()
+    fixed = described if _validated_with(run) else ()
+    if fixed and described >= set(images):
         return
     is_open = True
     while is_open:
         yield
-        follow_selections(run)
-        # otherwise parallel runs could take one image too many
+        follow_selections(run, fixed)
         with sole_run(run.context, run.dataset, "take_instead"):
             is_open = asks and take_instead(run)
 
@@ -179,54 +204,39 @@ def _write_captions(run: RecosRun) -> None:
     written_with, report = write_captions(run.captioner, prompt, forms)
     run.add(report)
     _sync_active_captions(run, written_with.id)
-    validate_captions(run, written_with, lambda: _keep_settings(run))
-
-
-def _report_captions(run: RecosRun) -> None:
-    """Report missing captions; images and tasks without any are in no release."""
-    base = load_v0(run)
-    few = sum(len(base.captions[image.id]) < CAPTIONS_OF_AN_IMAGE for image in base.images)
-    without = sum(one.state in LIVE for one in run.images_of("v0")) - len(base.images)
-    if few or without:
-        run.say(
-            f"images of v0 with fewer than {CAPTIONS_OF_AN_IMAGE} accepted captions: {few:,}; "
-            f"without any, and so left out: {without:,}"
-        )
-    left = {task_of(image) for image in base.images}
-    for task in run.build.tasks:
-        if task.task not in left:
-            run.say(
-                f"{task.task}: no caption was accepted, so that the task is left out; look at "
-                f"the page above (with people at captions_gate, under another dataset name, "
-                f"they would decide)"
-            )
+    settings = (written_with.id, further_settings(run).id)
+    validate_captions(run, settings, lambda: _keep_settings(run))
 
 
 # v1: similar images with confusing captions
 
 
 def _until_captions_stay(run: RecosRun) -> Generator[None]:
-    """Repeat until no similar image is rejected.
+    """Repeat until no similar image is rejected, and each has its captions.
 
     One that a caption of v0 fits, or without the text that its task is about, is rejected and the
     next one is searched, at most as often as `loupe.flows.recos.similar_images` permits. The next
     one depends on all that were taken and rejected before, so parallel runs do this one after the
-    other.
+    other. Once people have decided, captions are written in the place of rejected ones.
     """
     with sole_run(run.context, run.dataset, "confuse"):
         run.base = load_v0(run)
         run.judge = load_judge(run)
-        before = -1
-        while (rejected := sum(one.state not in LIVE for one in run.images_of("v1"))) > before:
+        before, is_written = -1, False
+        while (rejected := _count_rejected(run)) > before or is_written:
             before = rejected
             yield
             follow_answers(run)
+            is_written = not run.report.waiting and write_further_captions(run)
+
+
+def _count_rejected(run: RecosRun) -> int:
+    return sum(one.state not in LIVE for one in run.images_of("v1"))
 
 
 # The settings of a benchmark are fixed once its captions are validated, because the result of a
 # caption depends on all images of v0 and on every setting.
 
-_STAGE = "build_recos"
 _VERSION = "1"
 
 
@@ -251,11 +261,11 @@ def _refuse_other_settings(run: RecosRun) -> None:
 
 def _validated_with(run: RecosRun) -> list[dict[str, Any]]:
     """Return the settings that captions were validated with; these fix the images."""
-    return [one.record(StageSettings).values for one in run.stage_settings(_STAGE)]
+    return [one.record(StageSettings).values for one in run.stage_settings(TASKS_STAGE)]
 
 
 def _keep_settings(run: RecosRun) -> None:
-    store_settings(run.context, run.dataset, _STAGE, _VERSION, _values(run))
+    store_settings(run.context, run.dataset, TASKS_STAGE, _VERSION, _values(run))
 
 
 def _sync_active_captions(run: RecosRun, settings_id: str) -> None:

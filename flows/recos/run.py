@@ -314,6 +314,11 @@ class WrittenCaption(NamedTuple):
     entity: StoredEntity
     pair: PairKey
 
+    @property
+    def text(self) -> str:
+        """The caption."""
+        return self.entity.record(Caption).text
+
 
 def load_pairs(run: RecosRun) -> dict[PairKey, Pair]:
     """Return every active image of v1 with every accepted caption of its image, in their order."""

@@ -148,23 +148,19 @@ def take_images(run: RecosRun, task: TaskSpec, source: NewEntity) -> StageReport
 
 
 def take_instead(run: RecosRun) -> bool:
-    """Take the next best images instead of those that people, or the policy, found not to fit.
+    """Take the next best images instead of rejected ones.
 
     Returns whether there were any. Each task takes as many as it lacks, or as its source still has.
-    An image that was taken before, for any task, is not taken again.
     """
-    questions = [one.id for one in run.find(Selection, "rejected")]
-    rejected = {found[0] for found in parents_of(run.store, questions, Role.SELECTS).values()}
     is_any = False
     for task, source in run.taken:
         draw = _draws(run, task, source)[0]
-        members = list(find_children(run.store, draw.id, Role.MEMBER_OF))
-        missing = task.images - sum(image.id not in rejected for image in members)
-        if missing <= 0 or rejected.isdisjoint(image.id for image in members):
+        members = members_of(run, task, source)
+        rejected = sum(image.state == "rejected" for image in members)
+        missing = task.images - (len(members) - rejected)
+        if missing <= 0 or not rejected:
             continue
-        ordered = _ordered(run, task, images_of_source(run.store, source.id))
-        had = {one.record(Image).sha256 for one in run.images_of("v0")}  # including rejected ones
-        chosen = _different(ordered.images, had)[:missing]
+        chosen = spare_images(run, task, source)[:missing]
         if len(chosen) < missing:
             run.say(
                 f"{task.task}: {missing - len(chosen)} of {task.images} images are missing; source "
@@ -175,6 +171,22 @@ def take_instead(run: RecosRun) -> bool:
             run.add(report)
             is_any = True
     return is_any
+
+
+def members_of(run: RecosRun, task: TaskSpec, source: NewEntity) -> list[StoredEntity]:
+    """Return the images that a task took from a source, with any decision."""
+    (draw, *_) = _draws(run, task, source)
+    return list(find_children(run.store, draw.id, Role.MEMBER_OF))
+
+
+def spare_images(run: RecosRun, task: TaskSpec, source: NewEntity) -> list[StoredEntity]:
+    """Return the images that a task may still take from a source, best first.
+
+    An image that was taken before, for any task, is not taken again.
+    """
+    ordered = _ordered(run, task, images_of_source(run.store, source.id))
+    had = {one.record(Image).sha256 for one in run.images_of("v0")}  # including rejected ones
+    return _different(ordered.images, had)
 
 
 def _ordered(run: RecosRun, task: TaskSpec, images: Sequence[StoredEntity]) -> OrderedImages:
@@ -331,10 +343,10 @@ def propose_selections(run: RecosRun) -> None:
     run.add(run_each(run.context, stage, [(image.seq, image) for image in asked], result))
 
 
-def follow_selections(run: RecosRun) -> None:
+def follow_selections(run: RecosRun, fixed: Collection[str] = ()) -> None:
     """Accept, reject or reopen images according to the answers.
 
-    An image with another decision, such as a withdrawal, is left unchanged.
+    An image with another decision, such as a withdrawal, is left unchanged, as are `fixed` ones.
     """
     store, queue = run.store, run.queues["selections"]
     questions = run.find(Selection)
@@ -344,7 +356,7 @@ def follow_selections(run: RecosRun) -> None:
     decisions: list[NewDecision] = []
     for one in questions:
         image = about[one.id][0]
-        if one.state not in _VERDICTS or one.state == image.state:
+        if one.state not in _VERDICTS or one.state == image.state or image.id in fixed:
             continue
         if reasons.get(image.id, _FOLLOWED) == _FOLLOWED:
             agent = agents.get(one.id, queue.agent)

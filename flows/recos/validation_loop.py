@@ -5,6 +5,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -132,6 +133,9 @@ def run_validation(
     rewrite: Rewrite,
     settings: DiscriminabilitySettings,
     temperature: float,
+    *,
+    taken: Mapping[str, Sequence[str]] = MappingProxyType({}),
+    is_first: bool = True,
 ) -> tuple[CaptionHistory, ...]:
     """Validate captions until each passes or is left to people; return all texts tried, in order.
 
@@ -144,6 +148,9 @@ def run_validation(
         rewrite: revises captions.
         settings: when a caption passes.
         temperature: the temperature of `measure`, for messages.
+        taken: other captions of images, from which new texts must differ.
+        is_first: whether these are the first captions of a dataset, by which the criterion is
+            judged; further ones were written where others failed.
 
     Raises:
         DegenerateCriterionError: the criterion does not distinguish the captions; none was revised.
@@ -153,7 +160,8 @@ def run_validation(
         raise ValueError("two captions have the same key")
     interval = AcceptedInterval.of(settings.k, settings.eta)
     found = measure(drafts)
-    check_not_degenerate(found, settings, temperature)
+    if is_first:
+        check_not_degenerate(found, settings, temperature)
     histories = {
         draft.key: CaptionHistory(
             draft.key, draft.image, draft.task, (Attempt(draft.text, dis, interval.verdict(dis)),)
@@ -162,6 +170,8 @@ def run_validation(
     }
     while failing := [one for one in histories.values() if one.is_revised(settings)]:
         siblings: dict[str, set[Words]] = defaultdict(set)
+        for image, texts in taken.items():
+            siblings[image] = set(map(words_of, texts))
         for history in histories.values():
             siblings[history.image].add(words_of(history.current.text))
         revised = _next_round(failing, rewrite(failing), siblings, measure, interval)

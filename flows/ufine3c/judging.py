@@ -18,7 +18,6 @@ from loupe.flows.engine.report import StageReport
 from loupe.flows.engine.scope import EVERYTHING, Scope
 from loupe.flows.judgements import (
     PURPOSE,
-    SENTENCES,
     Judgement,
     read_judgement,
     request_judgement,
@@ -30,7 +29,7 @@ from loupe.schemas.quality import CaptionCheck
 from loupe.schemas.records import Caption, Rewrite
 
 STAGE = PURPOSE
-VERSION = "2"
+VERSION = "3"
 
 
 def plan_judging(dataset: str, settings: JudgeSettings, scope: Scope = EVERYTHING) -> StagePlan:
@@ -65,11 +64,8 @@ def judge_rewrites(context: RunContext, plan: StagePlan, scope: Scope = EVERYTHI
 
     def output(answer: Parsed[StoredEntity, Judgement]) -> WorkResult:
         rewrite = answer.subject
-        warnings: list[str] = []
-        for field, sentence in SENTENCES.items():
-            warnings += [sentence.format(fact) for fact in answer.value[field]]
         check = new_entity(
-            CaptionCheck(warnings=tuple(warnings), judge=model.author),
+            CaptionCheck(warnings=tuple(answer.value.objections), judge=model.author),
             rewrite.dataset,
             parents=[(Role.EXAMINES, rewrite.id), (Role.PROMPTED_BY, prompt_id), *scope.links],
             group=rewrite.group,

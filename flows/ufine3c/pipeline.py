@@ -1,5 +1,7 @@
 """`build-ufine3c`: from annotation files to a verified evaluation set (UFineBench, section 3.3)."""
 
+from collections.abc import Iterator
+
 from loupe.db.entities import LIVE, count_entities
 from loupe.flows.engine.context import PipelineRun
 from loupe.flows.engine.image_checks import image_checks
@@ -11,7 +13,9 @@ from loupe.flows.ufine3c.forecast import rewriters_of
 from loupe.flows.ufine3c.source_captions import check_source_captions
 from loupe.flows.ufine3c.steps import check_rewrites, rewrite
 from loupe.schemas.build import UFine3CBuild
+from loupe.schemas.profile import Profile
 from loupe.schemas.records import Shard
+from loupe.services.diagnosis import Finding, lacking
 
 Run = PipelineRun[UFine3CBuild]
 
@@ -25,6 +29,7 @@ def ufine3c_pipeline() -> PipelineSpec[UFine3CBuild, Run]:
             *rewriters_of(profile),
             *([profile.judge.model] if profile.judge else []),
         ],
+        checks=_checks_of_texts,
         start=Run,
         version=lambda build: build.version,
         steps=(
@@ -38,6 +43,22 @@ def ufine3c_pipeline() -> PipelineSpec[UFine3CBuild, Run]:
             Release(lambda run: run.build.version),
         ),
     )
+
+
+def _checks_of_texts(build: UFine3CBuild, profile: Profile) -> Iterator[Finding]:
+    """Check whether the model of a check is named, and reads the language of the texts."""
+    if "entailment" not in build.checks:
+        return
+    model, language = profile.faithfulness.entailment, profile.faithfulness.language
+    if model is None:
+        detail = "the check 'entailment' needs a model, and the profile names none"
+        remedy = "add [faithfulness.entailment] to the profile (docs/profiles.md#entailment)"
+        yield lacking("checks", detail, remedy)
+    elif language not in model.languages:
+        detail = (
+            f"{model.ref} reads {', '.join(model.languages)}, and the texts are in {language!r}"
+        )
+        yield lacking("checks", detail, "choose another model, or leave 'entailment' out of checks")
 
 
 def _draw_samples(run: Run) -> None:

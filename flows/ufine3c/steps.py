@@ -11,6 +11,8 @@ from loupe.api.parts import Part
 from loupe.checks.rewrites import described_checks
 from loupe.flows.engine.context import PipelineRun
 from loupe.flows.engine.model_step import StagePlan
+from loupe.flows.engine.releasing import MEASURED_JUDGE
+from loupe.flows.engine.runner import store_settings
 from loupe.flows.engine.scope import EVERYTHING, Scope
 from loupe.flows.ufine3c.faithfulness import VERSION as CHECK_VERSION
 from loupe.flows.ufine3c.faithfulness import check_rewrites as check_all
@@ -23,7 +25,7 @@ from loupe.schemas.chat import NamedModel
 from loupe.schemas.errors import UsageError
 from loupe.schemas.faithfulness import FaithfulnessReport
 from loupe.schemas.plugins import plugins
-from loupe.schemas.profile import ChatModelSpec, Profile, RewriteSettings
+from loupe.schemas.profile import ChatModelSpec, JudgeSettings, Profile, RewriteSettings
 from loupe.schemas.records import Caption, Rewrite
 from loupe.schemas.validation import nearest_hint
 
@@ -158,6 +160,15 @@ class _Checking(Part):
         plan = plan_judging(run.dataset, run.profile.judge, scope)
         run.say(forecast_calls(run.store, plan, plan.count_pending(run.store), texts=2).sentence)
         run.add(judge_rewrites(run.context, plan, scope))
+        _store_measurement(run, run.profile.judge)
+
+
+def _store_measurement(run: PipelineRun[Any], judge: JudgeSettings) -> None:
+    """Store how good the judge was found to be, for the card."""
+    if judge.measured is not None:
+        measured = judge.measured.model_dump(mode="json")
+        values = {"judge": str(judge.model.ref), "measured": measured}
+        store_settings(run.context, run.dataset, MEASURED_JUDGE, "1", values)
 
 
 def check_rewrites(*checks: str, name: str = "check_rewrites") -> Part:

@@ -16,6 +16,7 @@ from loupe.flows.engine.pipeline import (
     always,
     demonstration,
 )
+from loupe.flows.engine.quotas import Missing
 from loupe.flows.ufine6926.describing import draft_descriptions, offer_drafts
 from loupe.flows.ufine6926.identities import form_identities
 from loupe.flows.ufine6926.noise_filter import (
@@ -39,6 +40,7 @@ from loupe.schemas.records import Image
 from loupe.schemas.similarity import SplitSettings
 from loupe.schemas.tracking import FilterSettings
 from loupe.schemas.video import Video
+from loupe.schemas.wording import many
 from loupe.services.diagnosis import Finding, ModelSpec, lacking
 
 
@@ -192,6 +194,27 @@ def _form_identities(run: UFine6926Run) -> None:
             f"no tracklet of {run.dataset!r} was accepted, or none with an active image, "
             f"so there are no identities to describe; look at: loupe quarantine {run.dataset}"
         )
+    _compare_split(run)
+
+
+_SPLIT_TOLERANCE = 0.05
+"""By how much the share of identities for testing may differ from the wanted one."""
+
+
+def _compare_split(run: UFine6926Run) -> None:
+    """Report a share of identities for testing that differs from the wanted one, and why."""
+    wanted = run.build.test_share
+    split_of: dict[str, str | None] = {}
+    for image in run.find(Image, *LIVE):
+        split_of[image.record(Image).identity] = image.split
+    reached = sum(split == "test" for split in split_of.values()) / len(split_of)
+    if abs(reached - wanted) <= _SPLIT_TOLERANCE:
+        return
+    videos = many(count_entities(run.store, run.dataset, Video.kind), "video")
+    why = f"all people of a video are in the same split, and there are {videos}"
+    run.other_missing.append(
+        Missing("share of identities for testing", wanted, round(reached, 3), why)
+    )
 
 
 def _asks_for_descriptions(run: UFine6926Run) -> bool:

@@ -116,7 +116,7 @@ def test_strata_are_named_by_their_values(desk: Desk) -> None:
     drawn = draw_audit_sample(desk.store, REWRITES, 3, seed=1)
     assert drawn.strata == {"test · street · accept": 2, "test · street · policy": 1}
     assert draw_audit_sample(desk.store, REWRITES, 1, seed=1, by=()).strata == {"all": 3}
-    with pytest.raises(UsageError, match="split, source, verdict; got colour"):
+    with pytest.raises(UsageError, match="split, source, verdict, doubt; got colour"):
         draw_audit_sample(desk.store, REWRITES, 3, seed=1, by=("colour",))
 
 

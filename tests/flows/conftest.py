@@ -90,7 +90,7 @@ def doubted_tasks(
     Mark the modules that use it with `xdist_group("recos_people")`.
     """
     folder = tmp_path_factory.mktemp("doubted_tasks")
-    build = small_build(drawn_stills(60), folder, duplicates_gate="required")
+    build = small_build(drawn_stills(60), folder, duplicates_gate="required", further_rounds=0)
     office = MemoryOffice()
     with new_run(migrated_sqlite, folder) as run:
         report = build_once(run, build, office, doubting_profile())

@@ -1,19 +1,23 @@
 """Second opinions of a chat model on rewrites."""
 
 import json
+import tomllib
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from loupe.checks.known_pairs import shipped_pairs
 from loupe.db.decisions import append_decisions, decided_by_people, last_reasons
 from loupe.db.entities import AgentRef, NewDecision, find
 from loupe.db.store import Store
 from loupe.flows.engine.releasing import judge_statistics
-from loupe.flows.judgements import read_judgement
+from loupe.flows.judgements import Judgement, read_judgement
 from loupe.release.format.row_files import read_release
 from loupe.schemas.chat import ChatAnswer
+from loupe.schemas.quality import JudgeMeasurement
 from loupe.schemas.records import Granularity, Rejection, Rewrite
 from tests.flows.command_line import Loupe
 from tests.flows.worlds import write_people, write_toml
@@ -25,6 +29,14 @@ from tests.servers.counting_server import (
 )
 
 FACT = "a red umbrella"
+MEASURED = {
+    "pairs": "shipped",
+    "prompt": "judge_rewrite 2",
+    "found": 540,
+    "changed": 600,
+    "alarms": 50,
+    "faithful": 500,
+}
 
 
 def objects_to(rewrite: str) -> bool:
@@ -35,7 +47,7 @@ def judge(request: dict[str, Any]) -> dict[str, Any]:
     """Object to every third length of a rewrite."""
     rewrite = prompt_text(request).partition("<rewrite>")[2].partition("</rewrite>")[0].strip()
     added = [FACT] if objects_to(rewrite) else []
-    return completion_of(request, json.dumps({"added": added, "contradicted": []}))
+    return completion_of(request, json.dumps({"source_facts": [], "added": added}))
 
 
 @pytest.fixture
@@ -71,7 +83,7 @@ def test_objections_of_a_judge_flag_rewrites_and_are_stated_on_the_card(
     profile = {
         "description": "rules, and a judge",
         "rewrite": {"models": [{"provider": "builtin"}]},
-        "judge": {"model": model},
+        "judge": {"model": model, "measured": MEASURED},
     }
     written = write_toml(tmp_path / "profile.toml", profile)
     run = ("run", "build-ufine3c", "--config", config, "--profile", written)
@@ -95,7 +107,10 @@ def test_objections_of_a_judge_flag_rewrites_and_are_stated_on_the_card(
     assert (stated.judge, stated.rewrites, stated.flagged) == ("judge@1", calls, len(flagged))
     assert stated.as_rules == calls - len(flagged), "the rules suspect none"
     assert (stated.reviewed, stated.as_people) == (0, 0)
-    assert f"| judge@1 | {calls} | {len(flagged)} (" in (release / "README.md").read_text()
+    card = (release / "README.md").read_text("utf-8")
+    assert f"| judge@1 | {calls} | {len(flagged)} (" in card
+    assert "540 of 600 with a wrong fact" in card
+    assert "is 0.80 (95 % interval 0.76 to 0.83; 0 is chance)" in card
     assert loupe("release", "verify", release).exit_code == 0
 
     assert loupe(*run).exit_code == 0
@@ -114,13 +129,79 @@ def test_objections_of_a_judge_flag_rewrites_and_are_stated_on_the_card(
     assert (reviewed.reviewed, reviewed.as_people) == (1, 1), "reopened, so not reviewed"
 
 
+def judged(text: str) -> Judgement | Rejection:
+    return read_judgement(ChatAnswer(text=text, tokens_in=1, tokens_out=1, seconds=0, raw=""))
+
+
+def test_contradicted_and_added_facts_are_objections_and_missing_ones_are_not() -> None:
+    facts = [
+        {"fact": "a red coat", "verdict": "contradicted"},
+        {"fact": "a black bag", "verdict": "missing"},
+        {"fact": "jeans", "verdict": "supported"},
+    ]
+    found = judged(json.dumps({"source_facts": facts, "added": [FACT]}))
+    assert isinstance(found, Judgement)
+    assert list(found.objections) == [
+        f"The judge finds no source for: {FACT}",
+        "The judge finds a contradiction: a red coat",
+    ]
+
+
 def test_answers_of_other_forms_are_rejected() -> None:
     for text, reason in (
         ('{"added": []}', "missing_field"),
-        ('{"added": [], "contradicted": "none"}', "wrong_type"),
-        ('{"added": [1], "contradicted": []}', "wrong_type"),
+        ('{"added": "none", "source_facts": []}', "wrong_type"),
+        ('{"added": [1], "source_facts": []}', "wrong_type"),
+        ('{"added": [], "source_facts": ["a coat"]}', "wrong_type"),
+        ('{"added": [], "source_facts": [{"fact": "a coat"}]}', "missing_field"),
+        ('{"added": [], "source_facts": [{"fact": "a coat", "verdict": "maybe"}]}', "wrong_type"),
         ("The rewrite is faithful.", "unparseable_answer"),
     ):
-        found = read_judgement(ChatAnswer(text=text, tokens_in=1, tokens_out=1, seconds=0, raw=""))
+        found = judged(text)
         assert isinstance(found, Rejection), text
         assert found.reason == reason, text
+
+
+def test_a_judge_is_measured_on_pairs_with_known_truth(
+    loupe: Loupe, home: Path, judging_model: CountingServer, tmp_path: Path
+) -> None:
+    """The judge objects to every third length, whatever the text says."""
+    model = {
+        "provider": "openai",
+        "name": "judge",
+        "revision": "1",
+        "base_url": judging_model.base_url,
+    }
+    values = {"description": "a judge", "judge": {"model": model}}
+    profile = write_toml(tmp_path / "profile.toml", values)
+    found = loupe("judge", "calibrate", "--profile", profile, "--limit", "200", "--json").json
+    pairs = shipped_pairs()
+    asked = [pairs[at * len(pairs) // 200] for at in range(200)]
+    right = [objects_to(one.rewrite) for one in asked if one.faithful]
+    wrong = [objects_to(one.rewrite) for one in asked if not one.faithful]
+    assert (found["alarms"], found["faithful"]) == (sum(right), len(right))
+    assert (found["found"], found["changed"]) == (sum(wrong), len(wrong))
+    low, high = found["youden_interval"]
+    assert low < 0 < high, "it knows nothing"
+    assert found["youden"] == pytest.approx(sum(wrong) / len(wrong) - sum(right) / len(right))
+    calls = judging_model.ledger.summary()["total"]
+
+    shown = loupe("judge", "calibrate", "--profile", profile, "--limit", "200").out
+    assert judging_model.ledger.summary()["total"] == calls, "answers are stored"
+    table = shown.partition("for the profile:")[2]
+    measured = tomllib.loads(table)["judge"]["measured"]
+    assert JudgeMeasurement.model_validate(measured).found == sum(wrong)
+
+    own = tmp_path / "own.jsonl"
+    own.write_text(json.dumps({"source": "a", "rewrite": "b", "faithful": True}), "utf-8")
+    refused = loupe("judge", "calibrate", own, "--profile", profile)
+    assert refused.exit_code == 2
+    assert "pairs that are faithful and pairs that are not" in refused.err
+
+
+def test_the_shipped_pairs_have_both_kinds_and_no_pair_twice() -> None:
+    pairs = shipped_pairs()
+    kinds = Counter(pair.faithful for pair in pairs)
+    assert len(pairs) == 1115
+    assert len({(pair.source, pair.rewrite) for pair in pairs}) == len(pairs)
+    assert min(kinds.values()) > 400

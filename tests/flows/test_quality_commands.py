@@ -46,13 +46,37 @@ def test_an_audit_sample_is_drawn_answered_and_estimated(loupe: Loupe, home_stor
     assert (found["audited"], found["wrong"], found["wrong_items"]) == (10, 1, [first.entity_id])
 
 
+def test_the_items_to_audit_and_the_most_doubtful_ones_are_named(
+    loupe: Loupe, home_store: Store
+) -> None:
+    store_rewrites(home_store, 1, first=900)
+    nobody = loupe("queue", "errors", QUEUE)
+    assert nobody.exit_code == 2
+    assert "nobody has answered" in nobody.err
+    desk = accepted(home_store, 30)
+    shown = loupe("queue", "errors", QUEUE, "--show", "2").out
+    assert "the most doubtful:" in shown
+    document = loupe("queue", "errors", QUEUE, "--json").json
+    assert len(document["probability_wrong"]) == document["items"] == 30
+    drawn = loupe("queue", "audit", QUEUE, "--size", "8")
+    assert "8 of 30 accepted items drawn; 8 wait for an audit" in drawn.out
+    again = loupe("queue", "audit", QUEUE, "--size", "8", "--json").json
+    assert (again["drawn"], again["waiting"]) == (0, 8)
+    for item in wanted(home_store, REWRITES):
+        desk.answer(item.entity_id, "b", "accept", "audit")
+    later = loupe("queue", "errors", QUEUE, "--json").json
+    assert later["audited"] == 8
+    assert later["upper"] <= document["upper"]
+    assert loupe("queue", "audit", QUEUE, "--size", "8", "--json").json["is_new"]
+
+
 def test_unknown_strata_are_a_usage_error(loupe: Loupe, home_store: Store) -> None:
     accepted(home_store, 4)
     args = ("quality", "draw", QUEUE, "--size", "2", "--json", "--by")
     assert loupe(*args, "source").json["strata"] == {"street": 4}
     wrong = loupe(*args, "colour")
     assert wrong.exit_code == 2
-    assert "split, source, verdict" in wrong.err
+    assert "split, source, verdict, doubt" in wrong.err
 
 
 @pytest.fixture

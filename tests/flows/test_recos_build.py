@@ -133,7 +133,9 @@ def test_three_versions_are_released_each_contained_in_the_next(
     assert all(not row["captions"] for row in versions[2] if row["tier"] == "v2")
     assert {row["task"] for row in versions[0]} == {one.task.value for one in build.tasks}
     assert entities(built, Selection.kind) == [], "an automatic gate creates no questions"
-    assert {one.state for one in images_of_tier(built.store, DATASET, "v0")} == {"proposed"}
+    states = Counter(one.state for one in images_of_tier(built.store, DATASET, "v0"))
+    assert states["proposed"] == sum(one.images for one in build.tasks)
+    assert set(states) <= {"proposed", "rejected"}, "those without a caption were replaced"
 
 
 def test_the_manifest_names_the_embedders(built: RunContext) -> None:
@@ -181,7 +183,7 @@ def test_released_captions_passed_validation_and_failed_ones_are_kept(
     assert max(report.round for report in reports) <= SETTINGS.rounds
     tried = Counter(report.round for report in reports)
     v0_images = [one for one in entities(built, Image.kind) if one.record(Image).tier == "v0"]
-    assert tried[0] == 5 * len(v0_images)
+    assert tried[0] >= 5 * len(v0_images)
     assert tried[1] > 0
 
 
@@ -189,13 +191,15 @@ def test_unusable_revisions_are_quarantined_and_counted_on_the_card(
     first: tuple[RunContext, BuildReport],
 ) -> None:
     run, report = first
-    (revised,) = (one for one in report.stages if one.stage == "revise captions")
+    revised, *further = (one for one in report.stages if one.stage == "revise captions")
     lost = [one.reason for one in quarantined(run.store, DATASET, stage=REVISION_PURPOSE)]
-    assert revised.rejected == Counter(lost) == {"same_captions": len(lost)}
-    with pytest.raises(ModelError, match=rf"^{len(lost)} of {len(lost) + revised.done} answers"):
+    assert sum((one.rejected for one in further), revised.rejected) == Counter(lost)
+    refused = revised.rejected.total()
+    with pytest.raises(ModelError, match=rf"^{refused} of {refused + revised.done} answers"):
         refuse_unusable_models(run.store, DATASET, [revised], 0.01)
     card = (run.settings.home / "releases" / f"{DATASET}-2.1.0" / "README.md").read_text("utf-8")
-    assert f"| revise caption | same captions | {len(lost)} |" in card
+    same = lost.count("same_captions")
+    assert f"| revise caption | same captions | {same} |" in card
 
 
 def test_similar_images_are_distinct_images_of_the_same_source(

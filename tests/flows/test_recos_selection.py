@@ -36,7 +36,8 @@ def stills(drawn_stills: DrawnStills) -> StillsWorld:
 def build(stills: StillsWorld, tmp_path_factory: pytest.TempPathFactory) -> RecosBuild:
     """Four images of each of two reviewed tasks, and two rendered images."""
     folder = tmp_path_factory.mktemp("build")
-    base = small_build(stills, folder, last="v0", selection_gate="required")
+    values = {"selection_gate": "required", "further_rounds": 0}
+    base = small_build(stills, folder, last="v0", **values)
     shown = [
         TaskSpec(task=RetrievalTask.COLOR, images=4, source="stills", query="a red thing"),
         TaskSpec(task=RetrievalTask.OBJECT, images=4, source="stills"),

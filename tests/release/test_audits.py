@@ -4,7 +4,9 @@ from pathlib import Path
 
 from loupe.annotate.audits import draw_audit_sample, wanted
 from loupe.annotate.queues import shipped
+from loupe.annotate.statistics.label_errors import label_errors
 from loupe.release.build import build_release
+from loupe.release.contamination import Checks
 from loupe.release.format.manifest import read_manifest
 from loupe.release.verify import verify_release
 from tests.db.review_samples import Desk, Verdict
@@ -46,3 +48,22 @@ def test_equal_audits_give_identical_bytes(world: World, tmp_path: Path) -> None
         manifests.append((out / "manifest.json").read_bytes())
     other.store.close()
     assert manifests[0] == manifests[1]
+
+
+def test_the_card_states_the_error_of_the_labels_and_how_it_was_measured(
+    world: World, tmp_path: Path
+) -> None:
+    audit_rewrites(world, wrong=3)
+    errors = label_errors(world.store, REWRITES)
+    assert errors is not None
+    checks = Checks(errors=lambda: (errors.statistics,))
+    built = build_release(
+        world.store, world.blobs, DATASET, "1.0.0", tmp_path / "out", checks=checks
+    )
+    (found,) = built.manifest.statistics.errors
+    assert (found.queue, found.audited) == (REWRITES.name, 20)
+    assert found.lower <= found.error_rate <= found.upper
+    card = (tmp_path / "out/README.md").read_text("utf-8")
+    assert "a model (Dawid and Skene) infers who overlooks errors" in card
+    assert f"| {REWRITES.name} | all | {found.items} | {found.answered} | 20 |" in card
+    assert verify_release(tmp_path / "out").problems == []

@@ -32,7 +32,8 @@ def test_a_request_for_captions_names_its_task(subtests: pytest.Subtests) -> Non
     for task in TASK_FORMS:
         with subtests.test(task=task):
             form = TASK_FORMS[task]
-            request = request_captions(IMAGE, form, FACTS, load_prompt("caption_image"))
+            wanted = CaptionBrief(task=task, facts=FACTS)
+            request = request_captions(IMAGE, form, wanted, load_prompt("caption_image"))
             assert request.purpose == "caption_image"
             assert request.images == (IMAGE,)
             brief = CaptionBrief.parse(request.subject)
@@ -114,6 +115,14 @@ def test_unusable_answers_are_rejected_with_the_raw_answer(subtests: pytest.Subt
             assert isinstance(rejected, Rejection)
             assert (rejected.stage, rejected.reason) == ("caption_image", reason)
             assert rejected.context["answer"] == text
+
+
+def test_further_captions_differ_from_the_others_of_their_image() -> None:
+    text = answer(json.dumps({"captions": FIVE[:2]}))
+    assert read_captions(text, 2, FIVE[2:]) == tuple(FIVE[:2])
+    rejected = read_captions(text, 2, ["a RED car"])
+    assert isinstance(rejected, Rejection)
+    assert rejected.reason == "same_captions"
 
 
 def test_a_revision_is_extracted_from_an_answer() -> None:
