@@ -104,7 +104,7 @@ def explore(home: Path, page: Page, out: Path) -> None:
         form.locator("input").nth(1).fill("not a photograph of a street")
         form.locator("input").nth(2).fill("odd")
         form.get_by_role("button", name="Execute").click()
-        page.get_by_text("not decided yet").wait_for()
+        form.get_by_text("not decided yet").wait_for()
         keep(page, out / "explorer-decision.webp")
     finally:
         process.send_signal(signal.SIGINT)

@@ -138,7 +138,8 @@ def answer_form(context: RunContext, form: Mapping[str, Any]) -> tuple[bool, str
         plan = plan_decision(context, validated(Wanted, values, "the form"))
         if confirmed != plan.phrase:
             wrong = f" {confirmed!r} does not confirm it." if confirmed else ""
-            return False, f"not decided yet.{wrong} {plan.sentence} To confirm: {plan.phrase}"
+            how = f"To confirm, type: {plan.phrase}."
+            return False, f"not decided yet.{wrong} {how} What follows: {plan.sentence}"
         return True, f"{plan.carry_out()} (load the page again to see it)"
     except LoupeError as error:
         return False, str(error)

@@ -101,6 +101,13 @@ class Page:
         self.page.get_by_text(name, exact=True).first.wait_for()
         return [id_.replace("-", "") for id_ in ids]
 
+    def filter(self, field: str, value: str) -> None:
+        """Show only images whose field has a value."""
+        self.page.get_by_text("Add categorical metadata field").click()
+        self.page.get_by_role("button", name=field, exact=True).click()
+        self.page.get_by_text("All values").click()
+        self.page.get_by_text(re.compile(rf"^\s*{value}")).first.click()
+
     def decide(self, tag: str, confirm: str = "") -> str:
         """Fill the form of a decision, and return the answer."""
         self.page.get_by_text("Menu", exact=True).click()
@@ -122,50 +129,34 @@ def test_what_is_rejected_in_the_page_is_not_in_the_next_release(
 ) -> None:
     opened = Page(browser, explorer)
     opened.showing(6)
+    opened.page.get_by_text("Embed", exact=True).click()
+    opened.page.get_by_text("Included by filters").wait_for()
+    opened.page.get_by_text("Embed", exact=True).click()
     chosen = opened.tag([0, 2], "same")
-    planned = opened.decide("same")
-    assert "not decided yet. reject 2 images" in planned
+    planned = opened.decide("same", "reject 3")
+    assert "'reject 3' does not confirm it. To confirm, type: reject 2." in planned
     assert "4 captions" in planned
     assert {item.fields["state"] for item in people.items.read(chosen)} == {"proposed"}
     opened.reload()
-    wrong = opened.decide("same", "reject 3")
-    assert "'reject 3' does not confirm it" in wrong
-    opened.reload()
-    done = opened.decide("same", "reject 2")
-    assert "rejected 2 images" in done
+    assert "rejected 2 images" in opened.decide("same", "reject 2")
     assert {item.fields["state"] for item in people.items.read(chosen)} == {"rejected"}
     release = people.build("1.1.0").release
     assert release is not None
     rows = {row.image_entity_id for row in read_release(release).rows}
     assert rows == set(people.items.ids()) - set(chosen)
-    opened.reload()
-    opened.page.get_by_text("Add categorical metadata field").click()
-    opened.page.get_by_role("option", name="state").click()
-    opened.page.get_by_text("All values").click()
-    opened.page.get_by_text("rejected").first.click()
+    opened.reload()  # shows what the run has changed
+    opened.filter("state", "rejected")
     opened.showing(2)
-    assert {url.split("/")[2] for url in opened.requested if url.startswith("http")} == {
-        explorer.address.removeprefix("http://")
-    }
-    opened.page.close()
-
-
-def test_an_image_shows_its_texts_and_leads_to_its_lineage(
-    explorer: Explorer, people: People, browser: Any
-) -> None:
-    opened = Page(browser, explorer)
-    item = next(iter(people.items.read(people.items.ids()[:1])))
-    opened.page.get_by_text("Embed", exact=True).click()
-    opened.page.get_by_text("Included by filters").wait_for()
-    opened.page.get_by_text("Embed", exact=True).click()
-    photo = opened.page.locator(f"img[src*='{item.id[:8]}-']").first
-    photo.dblclick()
-    for text in item.texts:
-        opened.page.get_by_text(f"{text.author} · {text.kind} · {text.state}").first.wait_for()
-    link = opened.page.get_by_text(f"/loupe/lineage/{item.id}")
-    with opened.page.context.expect_page() as shown:
-        link.click()
-    lineage = shown.value.locator("pre").inner_text()
-    assert f"image {item.id[:12]} in {DATASET}" in lineage
-    assert "made by sample_identities" in lineage
-    opened.page.close()
+    (rejected, *_) = people.items.read(chosen)
+    opened.page.locator(f"img[src*='{rejected.id[:8]}-']").first.dblclick()
+    for text in rejected.texts:
+        shown = f"{text.author} · {text.kind} · inactive"
+        opened.page.get_by_text(shown).first.wait_for()
+    with opened.page.context.expect_page() as linked:
+        opened.page.get_by_text(f"/loupe/lineage/{rejected.id}").click()
+    lineage = linked.value.locator("pre").inner_text()
+    assert f"image {rejected.id[:12]} in {DATASET} (rejected)" in lineage
+    assert REASON in lineage
+    hosts = {url.split("/")[2] for url in opened.requested if url.startswith("http")}
+    assert hosts == {explorer.address.removeprefix("http://")}
+    opened.page.context.close()
