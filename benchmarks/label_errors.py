@@ -71,9 +71,10 @@ class World:
         for at in captions:
             self._ask(at, _PEOPLE + 1 + int(self.rng.integers(_AUDITORS)))
 
-    def infer(self) -> WhoIsRight:
+    def infer(self, draws: int = 800) -> WhoIsRight:
         """Return what the model says of the answers so far."""
-        return who_is_right([*map(self.item, range(len(self.wrong))), *self.gold], 800, 200)
+        items = [*map(self.item, range(len(self.wrong))), *self.gold]
+        return who_is_right(items, draws, draws // 4)
 
     def item(self, at: int) -> VotedItem:
         """Return a caption with its answers so far."""
@@ -161,7 +162,7 @@ def audits_to_find(plan: Plan, wanted: float, seed: int) -> float:
     goal = (1 - wanted) * len(left)
     seen: set[int] = set()
     while len(left) > goal:
-        found = world.infer().probability
+        found = world.infer(200).probability
         chances = {at: found[world.item(at)] for at in accepted if at not in seen}
         most = sorted(chances, key=lambda at: -chances[at])[: round(_STEP * len(accepted))]
         for at in most:

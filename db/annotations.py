@@ -197,6 +197,12 @@ def first_opinion(
 
 
 @reads
+def count_annotations(connection: Connection) -> int:
+    """Count all saved answers, of which none is ever changed."""
+    return connection.execute(select(func.count()).select_from(Annotation)).scalar_one()
+
+
+@reads
 def answer_counts(
     connection: Connection, queue: str, since: datetime | None = None
 ) -> dict[str, int]:

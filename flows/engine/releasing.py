@@ -16,6 +16,7 @@ from loupe.annotate.queues import Queue, flag_reasons, load_queues, newest_repor
 from loupe.annotate.statistics.agreement import Estimate, agreement
 from loupe.annotate.statistics.label_errors import label_errors
 from loupe.annotate.statistics.queue import shared_answers
+from loupe.db.annotations import count_annotations
 from loupe.db.decisions import decided_by_people
 from loupe.db.entities import LIVE, fetch, find, pages, parents_of
 from loupe.db.quarantine import asked_checks, unused_answers
@@ -565,28 +566,23 @@ def _inputs(
 ) -> str:
     """Return the digest of everything that determines a release, except comparisons with others.
 
-    Entities, decisions, activations and withdrawals are append-only, so their last numbers identify
-    their content, and what was decided at gates. Therefore any change to them, in any dataset,
-    causes a rebuild.
+    Entities, decisions, activations, answers and withdrawals are append-only, so their last numbers
+    identify their content, and what was decided at gates. Therefore any change to them, in any
+    dataset, causes a rebuild.
     """
     with snapshot(context.store) as connection:
         mark = current_mark(connection)
+        answers = count_annotations(connection)
         audits = map(summarise, audited_draws(connection, dataset))
         notices = dataset_notices(connection, dataset, mark.withdrawal)
-        records = [
-            *checks.errors(),
-            *checks.choices,
-            *checks.agreement,
-            *checks.unused,
-            *audits,
-            *notices,
-        ]
+        records = [*checks.choices, *checks.agreement, *checks.unused, *audits, *notices]
     others = [one.manifest for one in list_releases(context.store, dataset)]
     images = checks.images
     values = {
         "code": code_revision(),
         "name": [dataset, version, tier],
         "mark": mark,
+        "answers": answers,
         "others": [one.id for one in others if one.version != version],
         "about": checks.about and checks.about.model_dump(mode="json"),
         "terms": dict(checks.permitted_terms),

@@ -62,7 +62,8 @@ class CaptionPool:
         captions: captions as first written, by id, in the order of images and positions.
         taken: the other captions of the images, from which new texts must differ.
         drafts: the captions with which the loop begins.
-        temperature: that of the first captions of the dataset; None if these are the first.
+        temperature: that of the first captions of the dataset; None if it is not known yet.
+        is_first: whether these are the first captions of the dataset.
     """
 
     def __init__(
@@ -71,10 +72,13 @@ class CaptionPool:
         images: Sequence[StoredEntity],
         captions: Sequence[StoredEntity],
         temperature: float | None,
+        *,
+        is_first: bool,
     ) -> None:
         """Load the images of the captions."""
         self.images = images
         self.temperature = temperature
+        self.is_first = is_first
         self.place = {image.id: place for place, image in enumerate(images)}
         described = parents_of(run.store, [one.id for one in captions], Role.DESCRIBES)
         self.image_of = {caption: found[0] for caption, found in described.items()}
@@ -142,10 +146,12 @@ def _unvalidated(run: RecosRun, written_with: Sequence[str]) -> tuple[CaptionPoo
         if is_it and known.keys() >= captions and images.keys() >= compared:
             begun_with = [known[one] for one in values["captions"]]
             pictures = [one for id_, one in images.items() if id_ in compared]
-            return CaptionPool(run, pictures, begun_with, values["temperature"]), len(validated)
+            temperature, is_first = values["temperature"], values == begun[0]
+            pool = CaptionPool(run, pictures, begun_with, temperature, is_first=is_first)
+            return pool, len(validated)
     live = [one for one in images.values() if one.state in LIVE]
     temperature = begun[0]["temperature"] if begun else None
-    return CaptionPool(run, live, left, temperature), len(validated)
+    return CaptionPool(run, live, left, temperature, is_first=not begun), len(validated)
 
 
 # The whole loop is one computation (`loupe.flows.recos.validation_loop`). Answers of models and
@@ -230,7 +236,7 @@ class _Loop:
             self._settings,
             self._temperature,
             taken=self._pool.taken,
-            is_first=self._pool.temperature is None,
+            is_first=self._pool.is_first,
         )
 
     def _measure(self, drafts: Sequence[Draft]) -> list[float]:
@@ -340,7 +346,8 @@ class _Loop:
             answers,
             lambda number, unusable: WorkResult(number, rejection=unusable),
         )
-        revised.asked_model = self._captioner.author
+        if self._pool.is_first:  # else the model had failed already
+            revised.asked_model = self._captioner.author
         self._run.add(revised)
         return run_each(self._run.context, stage, items, result)
 

@@ -24,7 +24,7 @@ from loupe.models.profiles.loader import load_profile
 from loupe.release.build import build_release
 from loupe.release.verify import verify_release
 from loupe.schemas.build import UFine6926Build, VideoSourceSpec
-from loupe.schemas.errors import ConfigurationError, IntegrityError
+from loupe.schemas.errors import ConfigurationError, IntegrityError, UsageError
 from loupe.schemas.profile import Profile
 from loupe.schemas.proposals import Tracklet
 from loupe.schemas.provenance import Role
@@ -238,6 +238,21 @@ def test_other_thresholds_need_no_decoding_and_deactivate_images(
         explain(done.store, one.id, "").thresholds.settings for one in entities(done, Track.kind)
     ]
     assert shown == [LENIENT] * len(shown)
+
+
+def test_a_split_that_whole_videos_do_not_allow_is_reported_with_the_reason(
+    done: RunContext, build: UFine6926Build, street: StreetWorld
+) -> None:
+    images = [one.record(Image) for one in entities(done, Image.kind, "proposed", "accepted")]
+    people = {image.identity: image.split for image in images}
+    share = sum(split == "test" for split in people.values()) / len(people)
+    near = build.model_copy(update={"test_share": round(share + 0.04, 3), "version": "0.2.0"})
+    assert go(done, near, KnownStreet(street)).missing == []
+    far = build.model_copy(update={"test_share": 0.97, "version": "0.3.0", "strict": True})
+    with pytest.raises(
+        UsageError, match=r"share of identities for testing: .* of 0\.97 \(all peop"
+    ):
+        go(done, far, KnownStreet(street))
 
 
 def test_no_identity_or_video_is_in_both_splits(done: RunContext) -> None:
