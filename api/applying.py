@@ -291,6 +291,12 @@ class Applied(BlobProgram):
         if wrong := next((one for one in kept if type(one) not in signature.gives), None):
             wanted = " or ".join(one.__name__ for one in signature.gives) or "bool"
             detail = f"It returned {_type_of(wrong)}; its types say {wanted}."
+            if signature.is_filter and isinstance(wrong, signature.takes):
+                made = signature.takes.__name__
+                detail = (
+                    f"It returned another {made} than it took, and its types say that it keeps or "
+                    f"drops; a step that makes new ones returns list[{made}]."
+                )
             return self._rejection(WRONG_RETURN, detail)
         if not kept:
             if refused:

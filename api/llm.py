@@ -235,6 +235,16 @@ class ModelStep(Part):
         )
 
 
+def require_list(name: str, values: Sequence[str]) -> None:
+    """Refuse a single text, which would be read letter by letter.
+
+    Raises:
+        UsageError: it is one.
+    """
+    if isinstance(values, str):
+        raise UsageError(f"{name} must be a list of texts, such as [{values!r}]; got {values!r}")
+
+
 _VARIABLES = ("captions", "identity", "text", "count", "style")
 """What a prompt may use; of a record of one's own, also its fields."""
 
@@ -301,6 +311,7 @@ def llm_step(
                 f"{' or '.join(f'loupe.{one.__name__}' for one in allowed)} or a class of "
                 f"loupe.Record; got {getattr(form, '__name__', form)}"
             )
+    require_list("styles", styles)
     if per_item < 1 or (per_item > 1 and outputs is not Caption):
         raise UsageError(f"llm_step({str(prompt)!r}): per_item is for captions; got {per_item}")
     stem = Path(prompt).stem

@@ -362,7 +362,7 @@ class Pipeline:
         self.seed = seed
         self.max_unusable_share = max_unusable_share
         self.tags = tuple(tags)
-        self.sources = tuple(dict(one) for one in sources)
+        self.sources = tuple(sources)
         self.steps = tuple(steps)
         self.parts = tuple(self._arranged())
 
@@ -396,6 +396,8 @@ class Pipeline:
                 f"pipeline {self.name!r}: the release must be the last step; move it behind "
                 f"{self.steps[-1].name!r}"
             )
+        if any(not isinstance(one, Mapping) for one in self.sources):
+            raise UsageError(f"pipeline {self.name!r}: sources must be a list: [loupe.source(…)]")
         if not self.sources:
             raise UsageError(f"pipeline {self.name!r} has no source: sources=[loupe.source(…)]")
         self._require_one_class_of_a_kind()

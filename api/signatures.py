@@ -52,6 +52,9 @@ def signature_of(function: Callable[..., Any], known_models: Collection[type]) -
             f"a lambda cannot be a step, as it has no types; write a function (def) whose first "
             f"parameter is {_KNOWN}"
         )
+    if isinstance(function, type) or inspect.iscoroutinefunction(function):
+        what = "a class" if isinstance(function, type) else "async"
+        raise UsageError(f"step {name!r} is {what}; a step is a plain function (def)")
     try:
         hints = get_type_hints(function)
     except Exception as error:

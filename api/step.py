@@ -2,9 +2,10 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
 from functools import update_wrapper
 from typing import Any, Literal, cast, overload
+
+from pydantic import Field, ValidationError
 
 from loupe.api.applying import FAULTS, Applied
 from loupe.api.models import MODELS, ChatModel, build_model, chat_model
@@ -27,11 +28,12 @@ from loupe.flows.engine.report import StageReport, StageResult
 from loupe.flows.engine.runner import Stage, run_stage, run_stream
 from loupe.flows.engine.software import software
 from loupe.schemas import records
+from loupe.schemas.base import Record as SettingsRecord
 from loupe.schemas.base import digest_of
 from loupe.schemas.chat import NamedModel
 from loupe.schemas.errors import LoupeError, UsageError
 from loupe.schemas.profile import ChatModelSpec, Profile
-from loupe.schemas.validation import nearest_hint
+from loupe.schemas.validation import fault_of, nearest_hint
 from loupe.schemas.video import StageSettings
 
 Parallel = Literal["thread", "process", "ray"]
@@ -40,20 +42,19 @@ _CHUNK, _CHUNK_OUTSIDE = 200, 16
 _FEWEST_FAULTS = 5
 
 
-@dataclass(frozen=True)
-class StepSettings:
+class StepSettings(SettingsRecord):
     """How a step is run; see `step`."""
 
-    version: str = "1"
+    version: str = Field(default="1", min_length=1)
     name: str = ""
     parallel: Parallel = "thread"
-    workers: int = 2
-    batch: int | None = None
-    by: str = ""
-    max_failed: float = 0.5
-    cpus: float = 1.0
-    gpus: float = 0.0
-    parameters: dict[str, Any] = field(default_factory=dict)
+    workers: int = Field(default=2, ge=1)
+    batch: int | None = Field(default=None, ge=1)
+    by: Literal["", "image", "identity", "source", "split"] = ""
+    max_failed: float = Field(default=0.5, ge=0, le=1)
+    cpus: float = Field(default=1.0, gt=0)
+    gpus: float = Field(default=0.0, ge=0)
+    parameters: dict[str, Any] = Field(default_factory=dict)
 
 
 class Step(Part):
@@ -95,10 +96,12 @@ class Step(Part):
                 f"step {self.name!r} takes a list and returns bool; a filter takes one value, or "
                 f"a batch (batch=32) and returns list[bool]"
             )
-        if settings.parallel not in _ENGINES:
+        for name, value in settings.parameters.items():
+            _require_kind(self.name, name, value, signature.parameters[name])
+        if settings.by and not self.gathers:
             raise UsageError(
-                f"step {self.name!r}: parallel must be one of {', '.join(_ENGINES)}; got "
-                f"{settings.parallel!r}"
+                f"step {self.name!r} takes one {signature.takes.__name__} at a time; by= is for "
+                f"steps that take a list of them"
             )
         if settings.parallel != "thread" and ChatModel in signature.models.values():
             raise UsageError(
@@ -128,11 +131,11 @@ class Step(Part):
     def using(self, **parameters: Any) -> "Step":
         """Return the step with other values of its parameters."""
         changed = {**self.settings.parameters, **parameters}
-        return self._copied(replace(self.settings, parameters=changed))
+        return self._copied(self.settings.model_copy(update={"parameters": changed}))
 
     def named(self, name: str) -> "Step":
         """Return the step under another name, to use it twice in a pipeline."""
-        return self._copied(replace(self.settings, name=name))
+        return self._copied(self.settings.model_copy(update={"name": name}))
 
     def _copied(self, settings: StepSettings) -> "Step":
         copy = Step(self.function, settings)
@@ -312,7 +315,21 @@ def _group_of(entity: StoredEntity, by: str) -> str:
     return record.source if by == "source" else f"{record.source}/{record.identity}"
 
 
-_BY = ("", "image", "identity", "source", "split")
+def _require_kind(step: str, name: str, value: Any, default: Any) -> None:
+    """Refuse a value of another type than a plain default, such as a text for a number.
+
+    Raises:
+        UsageError: it is one.
+    """
+    if isinstance(default, bool | str):
+        wanted, fits = type(default).__name__, isinstance(value, type(default))
+    elif isinstance(default, int | float):
+        wanted = "number"
+        fits = isinstance(value, int | float) and not isinstance(value, bool)
+    else:
+        return
+    if not fits:
+        raise UsageError(f"step {step!r}: {name} must be a {wanted}, as its default; got {value!r}")
 
 
 @overload
@@ -358,14 +375,15 @@ def step(
     """
     if function is not None:
         return Step(function, StepSettings())
-    known = [one.name for one in fields(StepSettings) if one.name not in ("name", "parameters")]
+    known = [one for one in StepSettings.model_fields if one not in ("name", "parameters")]
     if unknown := sorted(settings.keys() - set(known)):
         raise UsageError(
             f"loupe.step has no setting {unknown[0]!r}; {nearest_hint(unknown[0], known)}"
         )
-    if settings.get("by", "") not in _BY:
-        raise UsageError(f"by must be one of {', '.join(_BY[1:])}; got {settings['by']!r}")
-    chosen = StepSettings(**settings)
+    try:
+        chosen = StepSettings(**settings)
+    except ValidationError as error:
+        raise UsageError(f"loupe.step: {fault_of(error, StepSettings)}") from error
     return lambda one: Step(one, chosen)
 
 

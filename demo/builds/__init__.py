@@ -3,15 +3,17 @@
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 from loupe.demo.worlds import write_people_world
 from loupe.demo.worlds.stills import load_stills_truth, write_stills_world
 from loupe.demo.worlds.street import write_street_world
 from loupe.demo.worlds.writing import CITATION, LICENCE
-from loupe.flows.engine.context import BuildT
-from loupe.schemas.build import CcdBuild, RecosBuild, UFine3CBuild, UFine6926Build
+from loupe.schemas.build import Build, CcdBuild, RecosBuild, UFine3CBuild, UFine6926Build
 from loupe.schemas.text_files import read_toml
 from loupe.schemas.validation import validated
+
+BuildT = TypeVar("BuildT", bound=Build)
 
 SEED = 7
 IDENTITIES = 12

@@ -35,6 +35,7 @@ from loupe.flows.engine.runner import Stage, run_stage
 from loupe.flows.engine.scope import Scope, is_original
 from loupe.prompts.loader import load_prompt
 from loupe.schemas.chat import NamedModel
+from loupe.schemas.errors import UsageError
 from loupe.schemas.image_edit import EditFailure
 from loupe.schemas.profile import ChatModelSpec, Profile
 from loupe.schemas.provenance import Role
@@ -160,7 +161,12 @@ def propose_contrasts(most: int = 5, *, name: str = "propose_contrasts") -> Part
     Args:
         most: at most so many for an image.
         name: the name of the step.
+
+    Raises:
+        UsageError: `most` is less than 1.
     """
+    if most < 1:
+        raise UsageError(f"propose_contrasts: most must be at least 1; got {most}")
     return _Contrasts(name, most)
 
 

@@ -60,6 +60,7 @@ class StageReport:
     may_stall: bool = True
     plan_id: int = 0
     asked_model: str = ""
+    is_broken: bool = False
     _chunks: int = 0
     _deferred: dict[int, Deferred] = field(default_factory=dict, repr=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
@@ -132,8 +133,8 @@ class StageReport:
 
     @property
     def is_idle(self) -> bool:
-        """Tell whether it made, rejected and left nothing."""
-        return not (self.done or self.rejected or self.deferred)
+        """Tell whether there was nothing to make, reject or leave."""
+        return not (self.done or self.rejected or self.deferred or self.is_broken)
 
     def as_json(self) -> dict[str, Any]:
         """Return the counts for `--json`."""
@@ -214,6 +215,9 @@ class Progress:
         self.start(report.stage, total)
         try:
             yield
+        except BaseException:
+            report.is_broken = True
+            raise
         finally:
             report.seconds = time.monotonic() - started
             self.end(report)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from loupe.api.llm import require_list
 from loupe.api.parts import Part
 from loupe.checks.rewrites import described_checks
 from loupe.flows.engine.context import PipelineRun
@@ -112,7 +113,11 @@ def rewrite(
             that of the profile, and `rewrite_in_style` if there are styles). It may use
             `{{ description }}`, `{{ style }}` and `{{ max_characters }}`.
         name: the name of the step.
+
+    Raises:
+        UsageError: the styles are a single text.
     """
+    require_list("styles", styles)
     return _Rewriting(name, styles, prompt or (_IN_A_STYLE if styles else None))
 
 

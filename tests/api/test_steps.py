@@ -115,6 +115,15 @@ def test_a_raised_exception_rejects_its_record_with_text_and_place(run: Run) -> 
     assert "ValueError: no such thing (test_steps.py, line" in refused.detail
 
 
+def test_a_filter_that_returns_another_value_is_told_how_to_make_one(run: Run) -> None:
+    @loupe.step(version="1", max_failed=1.0)
+    def louder(caption: Caption) -> Caption:
+        return Caption(caption.text.upper())
+
+    refused = next(quarantined(run(louder), "shop"))
+    assert refused.detail.endswith("a step that makes new ones returns list[Caption].")
+
+
 def test_a_step_that_fails_on_most_inputs_ends_the_run(run: Run) -> None:
     @loupe.step(version="1", max_failed=0.5)
     def fails(image: Image) -> Size:
@@ -335,6 +344,10 @@ def _gives_unknown(image: Image) -> dict[str, int]:
     return {}
 
 
+async def _waits(image: Image) -> bool:
+    return True
+
+
 def _asks_without_default(image: Image, least: float) -> bool:
     return True
 
@@ -348,11 +361,43 @@ def _asks_without_default(image: Image, least: float) -> bool:
         (_gives_unknown, "step '_gives_unknown' returns the type dict.str, int.; expected bool"),
         (lambda image: True, "a lambda cannot be a step, as it has no types; write a function"),
         (_asks_without_default, "parameter 'least' must have a default, or be a model of the"),
+        (_waits, "step '_waits' is async; a step is a plain function"),
+        (Size, "step 'Size' is a class; a step is a plain function"),
     ],
 )
 def test_unusable_types_are_one_sentence(function: Any, message: str) -> None:
     with pytest.raises(UsageError, match=message):
         loupe.step(version="1")(function)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"version": 1}, "loupe.step: version: Input should be a valid string, got 1"),
+        ({"parallel": "proces"}, "parallel: .* got 'proces'; did you mean 'process'"),
+        ({"workers": 0}, "workers: Input should be greater than or equal to 1, got 0"),
+        ({"max_failed": 2}, "max_failed: Input should be less than or equal to 1, got 2"),
+        ({"by": "source"}, "takes one Image at a time; by= is for steps that take a list"),
+    ],
+)
+def test_settings_that_do_not_fit_are_one_sentence(settings: Any, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        loupe.step(**settings)(size.function)
+
+
+@pytest.mark.parametrize(
+    ("value", "message"), [("many", "least must be a number, as its default; got 'many'"), (4, "")]
+)
+def test_a_value_has_the_type_of_its_default(value: Any, message: str) -> None:
+    @loupe.step(version="1")
+    def wide(image: Image, least: int = 3) -> bool:
+        return image.width_px >= least
+
+    if not message:
+        assert wide.using(least=value).parameters == {"least": value}
+        return
+    with pytest.raises(UsageError, match=message):
+        wide.using(least=value)
 
 
 def test_a_step_in_a_function_cannot_go_to_processes(run: Run) -> None:

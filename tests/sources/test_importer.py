@@ -3,6 +3,7 @@ import re
 import pytest
 
 from loupe.schemas.errors import UsageError
+from loupe.schemas.plugins import plugins
 from loupe.sources.importer import IMPORTERS, importer_for
 
 
@@ -26,6 +27,7 @@ def test_names_of_formats_ignore_case_spaces_and_underscores(subtests: pytest.Su
 
 
 def test_an_unknown_format_lists_the_known_ones() -> None:
-    message = f"no format is called 'voc'; known are {', '.join(sorted(IMPORTERS))}"
+    known = ", ".join(sorted((*IMPORTERS, *plugins("formats"))))
+    message = f"no format is called 'voc'; known are {known}"
     with pytest.raises(UsageError, match=f"^{re.escape(message)}$"):
         importer_for("voc")
