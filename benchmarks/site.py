@@ -19,11 +19,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import jupytext
-from nbclient import NotebookClient
-from nbconvert import MarkdownExporter
-from nbconvert.filters import strip_ansi
-
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 NOTEBOOKS = DOCS / "notebooks"
@@ -112,7 +107,9 @@ def example_page(folder: Path) -> Iterator[str]:
 
 def write_notebook(source: Path, folder: Path, *, runs: bool) -> None:
     """Write a notebook as a page, with what it prints and the pictures that it draws."""
-    notebook = jupytext.read(source, fmt="py:percent")
+    from nbconvert import MarkdownExporter
+
+    notebook = read_notebook(source)
     with tempfile.TemporaryDirectory() as working:
         if runs:
             run_notebook(notebook, working)
@@ -121,12 +118,22 @@ def write_notebook(source: Path, folder: Path, *, runs: bool) -> None:
     place.write_text(body.replace(f"{working}/", ""), encoding="utf-8")
 
 
+def read_notebook(source: Path) -> Any:
+    """Return the notebook in a file of Python with cells."""
+    import jupytext
+
+    return jupytext.read(source, fmt="py:percent")
+
+
 def run_notebook(notebook: Any, folder: str) -> None:
     """Run a notebook in a folder, and add its outputs to it.
 
     Raises:
         CellExecutionError: a cell raised, or a command of it failed.
     """
+    from nbclient import NotebookClient
+    from nbconvert.filters import strip_ansi
+
     client = NotebookClient(
         notebook,
         timeout=CELL_SECONDS,
