@@ -32,6 +32,10 @@ _CREDENTIALS: Final = {
     "hf": "HF_TOKEN",
 }
 """Where the credentials of a scheme come from."""
+_DENIED: Final = re.compile(
+    r"40[13]|denied|forbidden|credential|unauthorized|permission|token|gated", re.IGNORECASE
+)
+_UNREACHED: Final = re.compile(r"connect|timed? ?out|timeout|resolve|network", re.IGNORECASE)
 _STAMPS: Final = re.compile(
     r"size|etag|mtime|last.?modified|created|updated|generation|md5.*|content.md5|digest|blob_id",
     re.IGNORECASE,
@@ -330,8 +334,11 @@ def _why(fault: Exception, address: str) -> str:
     lines = [line.strip() for line in str(fault).splitlines() if line.strip()]
     said = re.sub(r"\w+://\S+", "…", lines[0]) if lines else ""
     named = f"{type(fault).__name__}: {said}" if said else type(fault).__name__
-    if variables := _CREDENTIALS.get(urlsplit(address).scheme):
+    variables = _CREDENTIALS.get(urlsplit(address).scheme)
+    if variables and _DENIED.search(named):
         return f"{named}; credentials come from the environment ({variables})"
+    if _UNREACHED.search(named):
+        return f"it cannot be reached from here ({named}); copy it here, and name the copy"
     return named
 
 

@@ -153,10 +153,8 @@ def _proposed(records: Sequence[Found]) -> dict[str, str | list[str]]:
         columns["identity"] = str(identity)
     if not any(one in names for one in CAPTIONS):
         taken = {identity, *CAPTIONS}
-        usual = [one for one in _OTHER_CAPTIONS if one in names and one not in taken]
-        texts: list[str] = [*usual[:1]]
-        if not texts:
-            texts = [one for one in names if one not in taken and _is_text(records, one)]
+        usual: list[str] = [one for one in _OTHER_CAPTIONS if one in names and one not in taken]
+        texts = usual[:1] or [one for one in names if one not in taken and _is_text(records, one)]
         if texts:
             columns["captions"] = texts
     split = next((one for one in _SPLITS if one in names), None)

@@ -34,10 +34,12 @@ class Table:
         self._quotes = _quotes_of(file)
         self._text = io.TextIOWrapper(file, "utf-8", "surrogateescape", newline="")
         self.first = self._text.readline()
+        self._lines_before = 1
         self._delimiters = delimiter or _DELIMITERS
         if self.first.casefold().startswith(_STATED):
             self._delimiters = self.first[len(_STATED) :].strip("\r\n")[:1] or _DELIMITERS
             self.first = self._text.readline()
+            self._lines_before = 2
 
     def close(self) -> None:
         """Leave the file, which stays open."""
@@ -66,9 +68,10 @@ class Table:
 
     def _rows(self, header: list[str], delimiter: str) -> Iterator[Element | TableBreak]:
         reader = csv.reader(self._text, delimiter=delimiter, strict=True, **self._quotes)
-        index, before = 0, 2 if self._delimiters != _DELIMITERS else 1
+        index, before, ended = 0, self._lines_before, 0
         try:
             for cells in reader:
+                ended = reader.line_num
                 if not any(cell.strip() for cell in cells):
                     continue
                 if any(cell.strip() for cell in cells[len(header) :]):
@@ -80,7 +83,8 @@ class Table:
                     yield Element("", index, dict(zip(header, cells, strict=False)))
                 index += 1
         except csv.Error as fault:
-            yield TableBreak(str(fault), before + reader.line_num, index, ends=True)
+            what = f"a cell that begins here is not closed as it is quoted ({fault})"
+            yield TableBreak(what, before + ended + 1, index, ends=True)
 
     def _cells(self, delimiter: str) -> list[str]:
         """Return the names of columns in the first line; none if it is no header."""
