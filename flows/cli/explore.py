@@ -72,7 +72,7 @@ def _explored(name: str, filters: list[str], port: int, *, open_browser: bool) -
     with _opened(name) as (context, items):
         root = context.settings.environments
         if not is_installed("lightly-studio", root):
-            note(f"installing LightlyStudio once, about 6 GB less what uv has already, in {root}")
+            note(f"installing LightlyStudio once, 0.8 GB and torch if uv has it not yet, in {root}")
         environment = ensure_environment("lightly-studio", root)
         session = Session(context, items, conditions, lineage_tree, answer_form)
         folder = folder_of(context.settings.home, items.name)
