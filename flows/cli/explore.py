@@ -72,12 +72,11 @@ def _explored(name: str, filters: list[str], port: int, *, open_browser: bool) -
     with _opened(name) as (context, items):
         root = context.settings.environments
         if not is_installed("lightly-studio", root):
-            note(f"installing LightlyStudio once, about 6 GB less what uv has already, in {root}")
+            note(f"installing LightlyStudio once, 0.8 GB and torch if uv has it not yet, in {root}")
         environment = ensure_environment("lightly-studio", root)
         session = Session(context, items, conditions, lineage_tree, answer_form)
         folder = folder_of(context.settings.home, items.name)
         with studio(environment, folder, items.name, port) as running:
-            note(f"reading {items.name}")
             shown = session.write()
             note(f"loading {shown:,} images")
             running.wait_until_ready()
@@ -94,7 +93,7 @@ def _explored(name: str, filters: list[str], port: int, *, open_browser: bool) -
                     _open(folder, f"{address}/loupe/login?ticket={keys.ticket()}")
 
             serve(door, port, announce)
-    return Answer({"explored": items.name, "images": shown})
+    return Answer({"explored": items.name, "images": shown}, [f"{items.name} is closed"])
 
 
 def _open(folder: Path, address: str) -> None:
@@ -119,6 +118,7 @@ def _opened(name: str) -> "Iterator[tuple[RunContext, Items]]":
     from loupe.db.releases import find_release
     from loupe.db.store import is_there
     from loupe.flows.exploring.items import ReleaseItems, StoreItems
+    from loupe.flows.withdrawal.releases import known_notices
     from loupe.schemas.validation import nearest_hint
 
     folder = Path(name)
@@ -130,9 +130,10 @@ def _opened(name: str) -> "Iterator[tuple[RunContext, Items]]":
         if name in known:
             yield context, StoreItems(context.store, context.blobs, name)
         elif folder.is_dir():
-            yield context, ReleaseItems(folder)
+            yield context, ReleaseItems(folder, known_notices(context.settings, context.store))
         elif "@" in name or not known:
-            yield context, ReleaseItems(find_release(context.store, name).existing_folder())
+            found = find_release(context.store, name).existing_folder()
+            yield context, ReleaseItems(found, known_notices(context.settings, context.store))
         else:
             raise UsageError(f"there is no dataset {name!r}; {nearest_hint(name, known)}")
     finally:

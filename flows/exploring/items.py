@@ -1,7 +1,7 @@
 """What the explorer shows of an image: its texts, and the fields that people filter by."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -10,16 +10,21 @@ from loupe.db.annotations import counted_answers
 from loupe.db.blobs import BlobStore
 from loupe.db.entities import StoredEntity, ancestor_ids, fetch, fetch_parents, newest_children
 from loupe.db.exploring import image_ids, open_queues, texts_of
+from loupe.db.lineage import Lineage, find_entity_id, trace
 from loupe.db.release_rows import corrections_of
 from loupe.db.store import Store
 from loupe.release.format.manifest import read_manifest
 from loupe.release.format.row_files import ListedRelease
+from loupe.release.lineage.reading import open_lineage
+from loupe.release.withdrawn.files import affected_rows
+from loupe.release.withdrawn.notices import known_of
 from loupe.schemas.base import sha256_of
 from loupe.schemas.errors import IntegrityError, UsageError
 from loupe.schemas.proposals import Tracklet
 from loupe.schemas.provenance import SOURCE_ROLES, Role
 from loupe.schemas.quality import CaptionCheck
 from loupe.schemas.records import Caption, Image, Rewrite, Source
+from loupe.schemas.withdrawal import WithdrawalNotice
 
 Value = str | int | float | bool
 LINEAGE = "/loupe/lineage/"
@@ -78,6 +83,13 @@ class Items(Protocol):
 
         Raises:
             IntegrityError: there is none, or it is damaged.
+        """
+
+    def trace(self, id_: str) -> Lineage:
+        """Return what an image was made from.
+
+        Raises:
+            UsageError: there is no such image.
         """
 
 
@@ -154,6 +166,10 @@ class StoreItems:
         record = image.record(Image)
         return self._blobs.read(record.sha256, record.media_type), record.media_type
 
+    def trace(self, id_: str) -> Lineage:
+        """Return the lineage of an image in the store."""
+        return trace(self._store, find_entity_id(self._store, id_))
+
 
 class _Facts:
     """What checks and people said about some images and their texts."""
@@ -229,15 +245,19 @@ def _known(fields: dict[str, Any]) -> dict[str, Value]:
 
 
 class ReleaseItems:
-    """The images of a release in a folder."""
+    """The images of a release in a folder, without rows that a withdrawal concerns."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, notices: Iterable[WithdrawalNotice] = ()) -> None:
         manifest = read_manifest(folder)
         self.name = f"{manifest.dataset} {manifest.version}"
         self._folder = folder
         self._release = ListedRelease(folder)
+        known = known_of(manifest.id, folder, notices)
+        withdrawn = {one.number for one in affected_rows(known)}
         self._rows: dict[str, dict[str, Any]] = {
-            row["image_entity_id"]: row for row in self._release.rows(lambda row: row)
+            row["image_entity_id"]: row
+            for number, row in enumerate(self._release.rows(lambda row: row), 1)
+            if number not in withdrawn
         }
         licences = {one.name: one.licence for one in manifest.sources}
         self._licence: Callable[[str], str | None] = licences.get
@@ -296,6 +316,11 @@ class ReleaseItems:
         self._release.check([row["file_path"]])
         data = (self._folder / row["file_path"]).read_bytes()
         return data, "image/png" if row["file_path"].endswith(".png") else "image/jpeg"
+
+    def trace(self, id_: str) -> Lineage:
+        """Return the lineage of an image in the release."""
+        with open_lineage(self._folder) as released:
+            return released.trace(released.find(id_))
 
 
 class Filter(NamedTuple):

@@ -13,10 +13,11 @@ from typing import Any, cast
 from rich.console import Console
 
 from loupe.db.exploring import changed_images, mark_now
-from loupe.db.lineage import Lineage, trace
+from loupe.db.lineage import Lineage
 from loupe.db.releases import StateMark
 from loupe.flows.engine.context import RunContext
 from loupe.flows.engine.embedding import CachedEmbedder, of_texts
+from loupe.flows.engine.report import StageReport
 from loupe.flows.exploring.items import Filter, Items, StoreItems
 from loupe.flows.exploring.table import NOTHING_COMPARED, Compared, write_table
 from loupe.flows.exploring.vectors import (
@@ -95,8 +96,17 @@ class Session:
         ids = self._items.ids()
         if not ids:
             raise UsageError(f"{self._items.name} has no images yet")
-        self._compare(ids)
-        shown = write_table(self._table, self._items, ids, self._compared, self._filters)
+        report, progress = StageReport(f"read {self._items.name}"), self._context.progress
+
+        def on_page(images: int) -> None:
+            report.done += images
+            progress.advance(report.stage, images)
+
+        with progress.shown(report, len(ids)):
+            self._compare(ids)
+            shown = write_table(
+                self._table, self._items, ids, self._compared, self._filters, on_page
+            )
         if not shown:
             raise UsageError(f"no image of {self._items.name} meets the filters")
         return shown
@@ -139,7 +149,7 @@ class Session:
     def lineage(self, id_: str) -> str:
         """Return where an image comes from, as `loupe lineage` prints it."""
         console = Console(width=160, record=True, file=io.StringIO())
-        console.print(self._tree(trace(self._context.store, id_)))
+        console.print(self._tree(self._items.trace(id_)))
         return console.export_text()
 
     def decide(self, request: dict[str, Any]) -> tuple[bool, str]:

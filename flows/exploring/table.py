@@ -5,7 +5,7 @@ whether it is gone. Rows are written in pages, so that memory does not grow with
 """
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -98,10 +98,11 @@ def write_table(
     ids: Iterable[str],
     compared: Compared,
     filters: Sequence[Filter] = (),
+    on_page: Callable[[int], None] = lambda _images: None,
 ) -> int:
     """Write the images that meet all filters; those that do not, or are no longer there, are gone.
 
-    Returns how many are shown.
+    Returns how many are shown. `on_page` is called with the number of images that were read.
 
     Raises:
         UsageError: a filter names a field that no image has.
@@ -116,6 +117,7 @@ def write_table(
             rows += [{"id": id_, "gone": True} for id_ in sorted(left)]
             writer.write_table(pa.Table.from_pylist(rows, _SCHEMA))
             shown += len(kept)
+            on_page(len(page))
     for one in filters:
         if names and one.name not in names:
             raise UsageError(f"no image has a field {one.name!r}; {nearest_hint(one.name, names)}")

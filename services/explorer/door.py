@@ -10,6 +10,7 @@ import hmac
 import html
 import secrets
 from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import parse_qs
@@ -311,13 +312,20 @@ document.addEventListener("click", (event) => {
   const found = LINEAGE.exec(event.target.textContent.trim());
   if (found && event.target.childElementCount === 0) window.open(found[0], "_blank", "noopener");
 });
-new MutationObserver(() => {
+let isWaiting = false;
+function mark() {
+  isWaiting = false;
   for (const one of document.querySelectorAll("span, dd, td, p, div"))
     if (one.childElementCount === 0 && LINEAGE.test(one.textContent)) {
       one.style.cursor = "pointer";
       one.style.textDecoration = "underline";
       one.title = "open the lineage";
     }
+}
+new MutationObserver(() => {
+  if (isWaiting) return;
+  isWaiting = true;
+  setTimeout(mark, 300);
 }).observe(document.documentElement, { childList: true, subtree: true });
 """
 
@@ -332,5 +340,13 @@ def serve(door: Starlette, port: int, on_start: Callable[[], None]) -> None:
             if self.started:
                 on_start()
 
-    config = uvicorn.Config(door, host=LOOPBACK, port=port, log_level="warning", access_log=False)
-    Server(config).run()
+    config = uvicorn.Config(
+        door,
+        host=LOOPBACK,
+        port=port,
+        log_level="warning",
+        access_log=False,
+        timeout_graceful_shutdown=3,  # browsers keep connections open
+    )
+    with suppress(KeyboardInterrupt):  # it raises the signal again that stopped it
+        Server(config).run()

@@ -53,6 +53,7 @@ NOT_RUN: dict[str, dict[str, str]] = {
         "make ": ELSEWHERE + "CI",
         "loupe run build-ufine3c --config my-photos.toml --profile small": GPU,
         "loupe up": SERVERS, "loupe annotator": SERVERS, "prefect ": SERVERS, "loupe down": SERVERS,
+        "loupe explore": ELSEWHERE + "tests/flows/exploring/test_in_browser.py",
     },
     "docs/api-key.md": {"loupe run": KEY, "loupe doctor": KEY},
     "docs/build-files.md": {
@@ -65,6 +66,10 @@ NOT_RUN: dict[str, dict[str, str]] = {
         "loupe evaluate DIR --embedder open_clip": GPU, "prefect ": SERVERS,
         "loupe import": DATA, "loupe release build ufine6926": DATA,
         "loupe evaluate releases/ufine6926": DATA,
+    },
+    "docs/explore.md": {
+        "loupe explore": ELSEWHERE + "tests/flows/exploring/test_in_browser.py",
+        "loupe similar": ELSEWHERE + "tests/flows/exploring/test_similar.py",
     },
     "docs/export.md": {"HF_TOKEN": KEY, "hf download": KEY, "loupe release verify": KEY},
     "docs/noise-filter.md": {"loupe filter": ELSEWHERE + "test_filter_commands.py"},

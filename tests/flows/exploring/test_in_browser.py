@@ -79,9 +79,9 @@ class Page:
     def photos(self) -> Any:
         return self.page.locator(PHOTOS)
 
-    def showing(self, count: int) -> None:
+    def showing(self, count: str) -> None:
         """Wait until the page says that it shows so many images."""
-        self.page.get_by_text(f"Showing {count} image").wait_for()
+        self.page.get_by_text(f"Showing {count} images").wait_for()
 
     def reload(self) -> None:
         self.page.reload()
@@ -107,6 +107,7 @@ class Page:
         self.page.get_by_role("button", name=field, exact=True).click()
         self.page.get_by_text("All values").click()
         self.page.get_by_text(re.compile(rf"^\s*{value}")).first.click()
+        self.page.keyboard.press("Escape")
 
     def decide(self, tag: str, confirm: str = "") -> str:
         """Fill the form of a decision, and return the answer."""
@@ -128,7 +129,7 @@ def test_what_is_rejected_in_the_page_is_not_in_the_next_release(
     explorer: Explorer, people: People, browser: Any
 ) -> None:
     opened = Page(browser, explorer)
-    opened.showing(6)
+    opened.showing("6")
     opened.page.get_by_text("Embed", exact=True).click()
     opened.page.get_by_text("Included by filters").wait_for()
     opened.page.get_by_text("Embed", exact=True).click()
@@ -146,7 +147,7 @@ def test_what_is_rejected_in_the_page_is_not_in_the_next_release(
     assert rows == set(people.items.ids()) - set(chosen)
     opened.reload()  # shows what the run has changed
     opened.filter("state", "rejected")
-    opened.showing(2)
+    opened.showing("2 of 6")
     (rejected, *_) = people.items.read(chosen)
     opened.page.locator(f"img[src*='{rejected.id[:8]}-']").first.dblclick()
     for text in rejected.texts:

@@ -13,8 +13,9 @@ from loupe.flows.exploring.table import NOTHING_COMPARED, Compared, write_table
 from loupe.flows.exploring.vectors import best_space, image_vectors, neighbours
 from loupe.models.profiles.loader import load_profile
 from loupe.schemas.base import sha256_of
-from loupe.schemas.errors import UsageError
+from loupe.schemas.errors import IntegrityError, UsageError
 from tests.flows.exploring.conftest import DATASET, People
+from tests.release.notice_samples import notice_of
 
 
 def test_a_dataset_and_its_release_show_the_same_images_and_texts(people: People) -> None:
@@ -30,12 +31,23 @@ def test_a_dataset_and_its_release_show_the_same_images_and_texts(people: People
             assert item.fields[name] == same.fields[name], name
         assert sha256_of(release.image(item.id)[0]) == item.sha256
         assert people.items.image(item.id)[0] == release.image(item.id)[0]
+        assert release.trace(item.id).entities.keys() == people.items.trace(item.id).entities.keys()
     rewrites = [text for one in stored.values() for text in one.texts if text.kind == "rewrite"]
     assert {text.author for text in rewrites} == {
         *("loupe-rule-rewriter-flowing@2", "loupe-rule-rewriter-plain@2")
     }
     assert all(f"{one.author} · rewrite · {one.state}" in one.shown for one in rewrites)
     assert {one.fields["faithfulness"] for one in stored.values()} <= {"faithful", "suspect"}
+
+
+def test_a_release_is_shown_without_withdrawn_rows(people: People) -> None:
+    release = people.build("1.0.0").release
+    assert release is not None
+    first, *others = ReleaseItems(release).ids()
+    shown = ReleaseItems(release, [notice_of(release, 1)])
+    assert shown.ids() == others
+    with pytest.raises(IntegrityError, match="has no image"):
+        shown.image(first)
 
 
 def test_the_table_holds_vectors_neighbours_and_only_what_filters_keep(
