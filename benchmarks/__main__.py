@@ -30,6 +30,7 @@ BENCHMARKS: tuple[tuple[str, list[str]], ...] = (
     ("benchmarks.release_report", []),
     ("benchmarks.cfam_training", []),
     ("benchmarks.shortcuts", []),
+    ("benchmarks.shortcuts", ["--demonstration"]),
     ("benchmarks.paired_null", []),
     ("benchmarks.caption_validators", []),
 )
