@@ -31,6 +31,7 @@ BENCHMARKS: tuple[tuple[str, list[str]], ...] = (
     ("benchmarks.explorer", ["--images", "10000"]),
     ("benchmarks.cfam_training", []),
     ("benchmarks.shortcuts", []),
+    ("benchmarks.shortcuts", ["--demonstration"]),
     ("benchmarks.paired_null", []),
     ("benchmarks.caption_validators", []),
 )

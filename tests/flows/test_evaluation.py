@@ -138,7 +138,9 @@ def test_each_group_is_scored_against_the_whole_gallery(
 ) -> None:
     images, texts = sides(read, units(given.images), units(given.texts))
     found = {
-        (one.dimension, one.group): one for one in result.groups if one.direction == "text-to-image"
+        (one.dimension, one.group): one
+        for one in result.groups
+        if one.direction == "text-to-image" and one.dimension != "own gallery"
     }
     assert {dimension for dimension, _ in found} == {"source", "wording", "words"}
     for (dimension, group), one in found.items():
@@ -154,8 +156,28 @@ def test_each_group_is_scored_against_the_whole_gallery(
         "UFine6926 (fine)",
     }
     assert {one.dimension for one in result.groups if one.direction == "image-to-text"} == {
-        "source"
+        "source",
+        "own gallery",
     }
+
+
+def test_each_source_is_also_scored_in_its_own_gallery(
+    result: EvaluationResult, read: ReadRelease, given: RandomVectors
+) -> None:
+    images, texts = sides(read, units(given.images), units(given.texts))
+    own = [one for one in result.groups if one.dimension == "own gallery"]
+    assert len(own) == 6
+    for one in own:
+        of_images, of_texts = (
+            np.array([item.source == one.group for item in side.items]) for side in (images, texts)
+        )
+        asked = (texts.chosen(of_texts), images.chosen(of_images))
+        queries, gallery = asked if one.direction == "text-to-image" else asked[::-1]
+        literal = literal_scores(
+            queries.rows, gallery.rows, list(map(int, queries.ids)), list(gallery.ids)
+        )
+        assert one.queries == len(queries.items)
+        assert one.scores["R@1"].value == pytest.approx(literal["R@1"], abs=1e-4)
 
 
 def test_the_hardest_queries_list_what_they_retrieved(

@@ -201,6 +201,23 @@ def test_images_with_several_vectors_are_scored_by_the_most_similar(folder: Path
     assert found.result().nearest_images == pytest.approx(mean.nearest_images)
 
 
+def test_a_linear_head_finds_originals_if_their_vectors_differ_from_those_of_edits(
+    tmp_path: Path, folder: Path
+) -> None:
+    read = read_release(built(tmp_path, groups=20, size=1))
+    images, texts = noisy(read, 1.0)
+    originals = np.array([row.contrast is None for row in read.rows])
+    marked = images + 4.0 * originals[:, None]
+    alike, differ = (scored_sides(read, one, texts).result().original for one in (images, marked))
+    assert alike is not None
+    assert differ is not None
+    assert (differ.questions, differ.chance, differ.right) == (20, 50.0, 100.0)
+    assert differ.is_shortcut()
+    assert not alike.is_shortcut()
+    few = read_release(folder)
+    assert scored_sides(few, *noisy(few, 1.0)).result().original is None
+
+
 @pytest.fixture(scope="module")
 def board(
     folder: Path, migrated_sqlite: Path, tmp_path_factory: pytest.TempPathFactory
