@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from loupe.db.entities import LIVE, StoredEntity, fetch_children, find
 from loupe.db.store import Store
-from loupe.schemas.proposals import CaptionGroup, Strategy
+from loupe.schemas.proposals import Strategy
 from loupe.schemas.provenance import Role
 from loupe.schemas.records import Image
 from loupe.schemas.release import QuotaStatistics
@@ -35,7 +35,11 @@ class Missing(NamedTuple):
     def sentence(self) -> str:
         """What is missing, in words."""
         why = f" ({self.why})" if self.why else ""
-        return f"{self.what}: {self.reached:,g} of {self.asked:,g}{why}"
+        return f"{self.what}: {_shown(self.reached)} of {_shown(self.asked)}{why}"
+
+
+def _shown(value: float) -> str:
+    return f"{value:,}" if isinstance(value, int) else f"{value:g}"
 
 
 def quota_statistics(
@@ -110,8 +114,9 @@ def _of_contrasts(store: Store, dataset: str) -> Iterator[QuotaStatistics]:
     strategies = [one for one in strategies if one.group in anchors]
     if not strategies:
         return
-    released = {one.group for one in find(store, dataset, CaptionGroup.kind, states=("accepted",))}
-    found = [one for one in images if one.id not in anchors and one.group in released]
+    contrastive = [one for one in images if one.id not in anchors]
+    counts = _accepted_captions(store, [one.id for one in contrastive])
+    found = [one for one in contrastive if counts[one.id]]
     with_images = {one.group for one in found}
     yield QuotaStatistics(
         what="anchors with contrastive images", asked=len(anchors), reached=len(with_images)

@@ -27,7 +27,7 @@ from loupe.schemas.retrieval_task import TaskForm
 
 _NO_CAPTION = "no caption of it was accepted, and another image was taken instead"
 _MOST_TRIED = 12
-"""The most earlier captions of a kind that a model is told of, the newest."""
+"""The most earlier captions of a kind that a request has, the newest."""
 
 
 class _Image(NamedTuple):

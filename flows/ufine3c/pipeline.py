@@ -15,7 +15,7 @@ from loupe.flows.ufine3c.steps import check_rewrites, rewrite
 from loupe.schemas.build import UFine3CBuild
 from loupe.schemas.profile import Profile
 from loupe.schemas.records import Shard
-from loupe.services.diagnosis import Finding, lacking
+from loupe.services.diagnosis import Finding, check_specs, lacking
 
 Run = PipelineRun[UFine3CBuild]
 
@@ -59,6 +59,8 @@ def _checks_of_texts(build: UFine3CBuild, profile: Profile) -> Iterator[Finding]
             f"{model.ref} reads {', '.join(model.languages)}, and the texts are in {language!r}"
         )
         yield lacking("checks", detail, "choose another model, or leave 'entailment' out of checks")
+    else:
+        yield from check_specs([model])
 
 
 def _draw_samples(run: Run) -> None:

@@ -15,10 +15,15 @@ from loupe.db.entities import AgentRef, NewDecision, find
 from loupe.db.store import Store
 from loupe.flows.engine.releasing import judge_statistics
 from loupe.flows.judgements import Judgement, read_judgement
+from loupe.flows.ufine3c.pipeline import ufine3c_pipeline
+from loupe.models.profiles.loader import load_profile
 from loupe.release.format.row_files import read_release
+from loupe.schemas.build import SourceSpec, UFine3CBuild
 from loupe.schemas.chat import ChatAnswer
+from loupe.schemas.profile import EntailmentModel, FaithfulnessSettings, Profile
 from loupe.schemas.quality import JudgeMeasurement
 from loupe.schemas.records import Granularity, Rejection, Rewrite
+from loupe.services.diagnosis import Verdict
 from tests.flows.command_line import Loupe
 from tests.flows.worlds import write_people, write_toml
 from tests.servers.counting_server import (
@@ -205,3 +210,25 @@ def test_the_shipped_pairs_have_both_kinds_and_no_pair_twice() -> None:
     assert len(pairs) == 1115
     assert len({(pair.source, pair.rewrite) for pair in pairs}) == len(pairs)
     assert min(kinds.values()) > 400
+
+
+def test_a_check_of_entailment_needs_a_model_that_reads_the_language() -> None:
+    source = SourceSpec(
+        name="one", format="cuhk-pedes", annotations=Path("a"), images=Path("b"), licence="CC0-1.0"
+    )
+    build = UFine3CBuild(sources=(source,), checks=("form", "support", "entailment"))
+    profile = load_profile("builtin")
+    checks = ufine3c_pipeline().checks
+    assert list(checks(build.model_copy(update={"checks": ("form",)}), profile)) == []
+    (missing,) = checks(build, profile)
+    assert "the profile names none" in missing.detail
+
+    def with_model(language: str) -> Profile:
+        model = EntailmentModel(name="nli", revision="1", languages=("en", "de"))
+        texts = FaithfulnessSettings(language=language, entailment=model)
+        return profile.model_copy(update={"faithfulness": texts})
+
+    (unread,) = checks(build, with_model("ja"))
+    assert "nli@1 reads en, de, and the texts are in 'ja'" in unread.detail
+    (found,) = checks(build, with_model("de"))
+    assert found.verdict is Verdict.OK

@@ -45,12 +45,13 @@ def test_the_hosted_profile_needs_only_one_key_and_one_address() -> None:
     writers = (
         *profile.rewrite.models,
         *profile.describe.models,
+        *([profile.judge.model] if profile.judge else []),
         profile.captioning.model,
         contrast.strategist,
         contrast.refiner,
     )
     hosted_models = [one for one in writers if isinstance(one, OpenAIChat)]
-    assert len(hosted_models) == len(writers) == 6
+    assert len(hosted_models) == len(writers) == 7
     assert {one.base_url for one in hosted_models} == {"http://127.0.0.1:1/v1"}
     assert {one.api_key_variable for one in hosted_models} == {"OPENAI_API_KEY"}
     assert all(one.prices for one in hosted_models)
