@@ -24,7 +24,7 @@ _OWN_PAGE = {"same-origin", "none"}
 class LocalRequestsOnly:
     """Refuses requests from web pages of other origins, over HTTP or a WebSocket.
 
-    `Host` must name this server: a foreign host name that resolves to this address (DNS rebinding)
+    `Host` must name this server, or its `public` origin behind a proxy: a foreign host name that resolves to this address (DNS rebinding)
     would otherwise make a foreign page one of ours. `Origin`, which browsers send with every
     WebSocket and every request that changes something, must be one of our own pages. A foreign page
     may link to our pages, but neither embed them nor load parts of them.
@@ -33,10 +33,13 @@ class LocalRequestsOnly:
     page of any origin may send one without a CORS preflight, which `application/json` requires.
     """
 
-    def __init__(self, app: ASGIApp, port: int) -> None:
+    def __init__(self, app: ASGIApp, port: int, public: str = "") -> None:
         self._app = app
         self._hosts = {f"{LOOPBACK}:{port}", f"localhost:{port}"}
         self._origins = {f"http://{host}" for host in self._hosts}
+        if public:
+            self._hosts.add(public.removeprefix("https://"))
+            self._origins.add(public)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on, or answer 403, or 415 if its body is not declared as JSON."""
@@ -72,6 +75,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """
     parser = argparse.ArgumentParser(prog="python -m loupe.flows.prefect_app", description=__doc__)
     parser.add_argument("--port", type=int, required=True)
+    parser.add_argument("--public", default="", help="the origin of its pages behind a proxy")
     options = parser.parse_args(arguments)
     api = get_current_settings().server.api
     if api.auth_string is None:
@@ -79,7 +83,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             "the Prefect server needs PREFECT_SERVER_API_AUTH_STRING; start it with: loupe up"
         )
     uvicorn.run(
-        LocalRequestsOnly(create_app(final=True), options.port),
+        LocalRequestsOnly(create_app(final=True), options.port, options.public),
         host=LOOPBACK,
         port=options.port,
         timeout_keep_alive=api.keepalive_timeout,

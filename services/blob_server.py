@@ -34,6 +34,7 @@ from loupe.services.credentials import desk_key
 from loupe.services.desk_server.loupe_desk.tickets import MANAGER, reader_of
 from loupe.services.framing import with_others_framed
 from loupe.services.process import LOOPBACK, RunningService, ServiceSpec, running, start
+from loupe.services.public import public_site
 
 if TYPE_CHECKING:
     from loupe.db.store import Store
@@ -64,6 +65,7 @@ def create_app(
     media_type_of: Callable[[str, int], str | None],
     reader_of_ticket: Callable[[str], int | None],
     origins: Sequence[str],
+    hosts: Sequence[str] = (),
 ) -> Starlette:
     """Create the image server.
 
@@ -74,6 +76,7 @@ def create_app(
             see, else None.
         reader_of_ticket: returns the reader that a valid ticket names, else None.
         origins: the pages that may read the images, `http://host:port`.
+        hosts: host names of the server besides those of the loopback interface.
     """
 
     def blob(request: Request) -> Response:
@@ -110,7 +113,7 @@ def create_app(
         middleware=[
             # A foreign page whose host name resolves to this address would otherwise count as our
             # own.
-            Middleware(TrustedHostMiddleware, allowed_hosts=[LOOPBACK, "localhost"]),
+            Middleware(TrustedHostMiddleware, allowed_hosts=[LOOPBACK, "localhost", *hosts]),
             Middleware(CORSMiddleware, allow_origins=list(origins), allow_methods=["GET"]),
         ],
     )
@@ -123,6 +126,7 @@ def store_app(
     key: str,
     origins: Sequence[str],
     *,
+    hosts: Sequence[str] = (),
     lasting: bool = False,
 ) -> Starlette:
     """Create the image server of a store.
@@ -133,6 +137,7 @@ def store_app(
         desk: the name of the Label Studio in the store.
         key: the key of the tickets.
         origins: see `create_app`.
+        hosts: see `create_app`.
         lasting: whether tickets that do not end are accepted.
     """
     from loupe.db.reviews import Worker, open_image_media_type
@@ -145,7 +150,7 @@ def store_app(
     def reader_of_ticket(given: str) -> int | None:
         return reader_of(key, given, time.time(), lasting=lasting)
 
-    return create_app(read, media_type_of, reader_of_ticket, origins)
+    return create_app(read, media_type_of, reader_of_ticket, origins, hosts)
 
 
 def _parsed_boxes(text: str) -> list[list[float]]:
@@ -177,6 +182,8 @@ def start_blob_server(settings: Settings, port: int, origins: Sequence[str]) -> 
         ServiceError: it could not be started.
     """
     listed = [argument for origin in origins for argument in ("--origin", origin)]
+    if (site := public_site(settings.home)) is not None:
+        listed += ["--origin", site.origin(), "--host", site.host_of("images")]
     make_home(settings.home)
     spec = ServiceSpec(
         name=NAME,
@@ -213,6 +220,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     )
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--origin", action="append", default=[], help="a page that may read images")
+    parser.add_argument("--host", action="append", default=[], help="another name of this host")
     options = parser.parse_args(arguments)
     settings = load_settings()
     store = Store.open(settings.database_url, settings.home)
@@ -223,6 +231,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         label_studio_name(settings),
         desk_key(settings.home),
         options.origin,
+        hosts=options.host,
         lasting=bool(settings.label_studio_url),  # another Label Studio makes no tickets
     )
     uvicorn.run(app, host=LOOPBACK, port=options.port, log_level="warning", access_log=False)

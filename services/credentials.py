@@ -67,7 +67,8 @@ class Credentials(Record):
 class WorkspaceCredentials(Record):
     """Credentials for one annotator: the API token of their workspace, and their login.
 
-    E-mail address and password are None on an external Label Studio.
+    E-mail address and password are None on an external Label Studio; the password alone is None if
+    the person set it.
     """
 
     token: _Secret

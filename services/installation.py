@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from loupe.models.profiles.settings import Settings
 from loupe.schemas.base import Record
 from loupe.schemas.processes import PYTHON, write_atomically
-from loupe.services import blob_server, label_studio, prefect_server
+from loupe.services import blob_server, label_studio, prefect_server, public
 from loupe.services.blob_server import without_keys
 from loupe.services.components import Component
 from loupe.services.credentials import services_folder
@@ -27,6 +27,7 @@ from loupe.services.process import (
     stop,
 )
 from loupe.services.process import state as state_of
+from loupe.services.public import PublicSite, public_site, save_public_site
 
 _START_SECONDS = 120.0
 
@@ -57,6 +58,7 @@ Report = Callable[[str], None]
 
 # The worker is stopped before its server, so that it can still sign off.
 _STOP_ORDER = (
+    public.NAME,
     WATCHER,
     prefect_server.WORKER,
     prefect_server.SERVER,
@@ -117,6 +119,41 @@ def bring_up(
         _start_queue_watcher(settings)
     if Component.PREFECT in components:
         _bring_up_prefect(settings, working_directory, is_up, report)
+    if (site := public_site(settings.home)) is not None:
+        _bring_up_caddy(settings.home, site, is_up, report)
+
+
+def publish(home: Path, site: PublicSite | None) -> None:
+    """Set the public address of an installation, or end it; servers that use another are stopped."""
+    if site == public_site(home):
+        return
+    for name in (public.NAME, prefect_server.SERVER, blob_server.NAME, label_studio.NAME):
+        stop(home, name)
+    save_public_site(home, site)
+
+
+_PARTS = {"": label_studio.NAME, "images": blob_server.NAME, "prefect": prefect_server.SERVER}
+"""The server of each host name of a public address."""
+
+
+def _bring_up_caddy(
+    home: Path, site: PublicSite, is_up: Callable[[str], bool], report: Report
+) -> None:
+    """Start Caddy in front of the servers that run, again if they have other ports now."""
+    ports = {}
+    for part, name in _PARTS.items():
+        service = running(home, name)
+        if service is not None and service.port is not None:
+            ports[part] = service.port
+    if not ports:
+        return
+    config = public.caddyfile(home / "caddy", site, ports)
+    written = home / "caddy" / "Caddyfile"
+    if not written.exists() or written.read_text(encoding="utf-8") != config:
+        stop(home, public.NAME)
+    if not is_up(public.NAME):
+        report(f"{public.NAME}: starting for {site.url}")
+        public.start_caddy(home, site, ports)
 
 
 def take_down(home: Path) -> list[str]:
@@ -125,8 +162,17 @@ def take_down(home: Path) -> list[str]:
 
 
 def survey(home: Path) -> tuple[ServiceReport, ...]:
-    """Return the status of every server of the installation."""
-    return tuple(_report_on(home, name) for name in reversed(_STOP_ORDER))
+    """Return the status of every server of the installation; of Caddy if there is a public address.
+
+    The URLs of servers behind it are the public ones.
+    """
+    site = public_site(home)
+    names = [name for name in reversed(_STOP_ORDER) if site or name != public.NAME]
+    reports = [_report_on(home, name) for name in names]
+    if site is None:
+        return tuple(reports)
+    origins = {name: site.origin(part) for part, name in _PARTS.items()}
+    return tuple(one.model_copy(update={"url": origins.get(one.name, one.url)}) for one in reports)
 
 
 def _report_on(home: Path, name: str) -> ServiceReport:

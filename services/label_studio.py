@@ -35,6 +35,7 @@ from loupe.services.process import (
     running,
     start,
 )
+from loupe.services.public import public_site
 
 NAME = "label-studio"
 WATCHER = "queue-watcher"
@@ -93,13 +94,21 @@ def label_studio_variables(home: Path, database_url: str = "") -> dict[str, str]
     """
     data = private_folder(home, "label-studio")
     credentials = load_credentials(home)
+    site = public_site(home)
+    public_hosts = [site.host] if site else []
+    public = {}
+    if site:
+        public = {
+            "LOUPE_PUBLIC_ORIGIN": site.origin(),
+            "LOUPE_PUBLIC_IMAGES": site.origin("images"),
+        }
     return {
         **{name: value for name, value in os.environ.items() if _INHERITED.fullmatch(name)},
         "LABEL_STUDIO_SSRF_PROTECTION_ENABLED": "true",
         "LABEL_STUDIO_DISABLE_SIGNUP_WITHOUT_LINK": "true",
         "LABEL_STUDIO_LOCAL_FILES_SERVING_ENABLED": "false",
         "LABEL_STUDIO_ENABLE_LOCAL_FILES_STORAGE": "false",
-        "LABEL_STUDIO_ALLOWED_HOSTS": f"{LOOPBACK},localhost",
+        "LABEL_STUDIO_ALLOWED_HOSTS": ",".join((LOOPBACK, "localhost", *public_hosts)),
         "LABEL_STUDIO_CORS_ALLOW_ALL_ORIGINS": "false",
         "LABEL_STUDIO_COLLECT_ANALYTICS": "false",
         "LABEL_STUDIO_LATEST_VERSION_CHECK": "false",
@@ -117,6 +126,7 @@ def label_studio_variables(home: Path, database_url: str = "") -> dict[str, str]
         "DJANGO_SETTINGS_MODULE": "loupe_desk.settings",
         "LOUPE_QUEUE_WATCHER": str(record_path(home, WATCHER)),
         "LOUPE_DESK_KEY": desk_key(home),
+        **public,
     }
 
 
@@ -146,7 +156,10 @@ def label_studio_access(settings: Settings) -> LabelStudioAccess:
 
 
 def label_studio_address(settings: Settings) -> str:
-    """Return the URL of the Label Studio of the settings, running or not."""
+    """Return the URL of the Label Studio of the settings for browsers, running or not."""
+    site = public_site(settings.home)
+    if site is not None and not settings.label_studio_url:
+        return site.origin()
     service = running(settings.home, NAME)
     own = service.url if service is not None else None
     return settings.label_studio_url or own or f"http://{LOOPBACK}:{settings.label_studio_port}"
@@ -295,6 +308,16 @@ def let_in(settings: Settings, email: str, allowed: bool) -> None:
         ServiceError: Label Studio refuses the request.
     """
     _ask(settings, "set_active", [{"email": email, "active": allowed}])
+
+
+def invitation(settings: Settings, email: str) -> str:
+    """Return a link with which a person sets a password: it works once, for a week.
+
+    Raises:
+        ServiceError: Label Studio refuses the request.
+    """
+    (made,) = _ask(settings, "invite", [{"email": email}])
+    return f"{label_studio_address(settings)}{made['path']}"
 
 
 def check_name(name: str) -> None:

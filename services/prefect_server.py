@@ -28,6 +28,7 @@ from loupe.services.process import (
     ServiceSpec,
     start,
 )
+from loupe.services.public import public_site
 
 SERVER = "prefect-server"
 WORKER = "prefect-worker"
@@ -73,9 +74,12 @@ def start_prefect_server(home: Path, port: int) -> RunningService:
     """
     url = f"http://{LOOPBACK}:{port}"
     data = private_folder(home, "prefect")
+    site = public_site(home)
+    public = site.origin("prefect") if site is not None else ""
+    behind = ("--public", public) if public else ()
     spec = ServiceSpec(
         name=SERVER,
-        command=(*PYTHON, "-m", "loupe.flows.prefect_app", "--port", str(port)),
+        command=(*PYTHON, "-m", "loupe.flows.prefect_app", "--port", str(port), *behind),
         working_directory=data,
         environment={
             **prefect_environment(home, url),
@@ -85,7 +89,7 @@ def start_prefect_server(home: Path, port: int) -> RunningService:
             "PREFECT_SERVER_LOGS_STREAM_PUBLISHING_ENABLED": "true",
             "PREFECT_SERVER_LOGS_STREAM_OUT_ENABLED": "true",
             "PREFECT_SERVER_DATABASE_TIMEOUT": str(_DATABASE_SECONDS),
-            "PREFECT_UI_API_URL": f"{url}/api",
+            "PREFECT_UI_API_URL": "/api" if public else f"{url}/api",
             # By default, pages of any origin may read the responses.
             "PREFECT_SERVER_CORS_ALLOWED_ORIGINS": f"{url},http://localhost:{port}",
         },

@@ -2,7 +2,8 @@
 //
 // Label Studio stores typed text separately until the answer is submitted, so its drafts lack it.
 // This script adds the text to each draft that is sent to the server, sends a draft soon after a
-// change, and puts the text of a reopened draft or answer back into its field.
+// change, and puts the text of a reopened draft or answer back into its field. Before an answer is
+// submitted, it says what makes the answer unusable.
 (() => {
   if (window.loupeTextFields) return;
   window.loupeTextFields = true;
@@ -23,10 +24,61 @@
     type: "textarea", origin: "manual", value: { text: [tag._value] },
   }));
 
+  // What is missing in an answer, as its reader would say later; "" if nothing is. An edit without a
+  // change counts as an acceptance, so it is said once, and the next submission goes through.
+  const chosen = (of, name) => [...(of?.names?.values() ?? [])]
+    .filter(tag => tag.type === "choices" && withoutId(tag.name) === name)
+    .flatMap(tag => (tag.tiedChildren ?? []).filter(one => one.sel).map(one => one.alias ?? one._value));
+  const offered = (of, name) => [...(of?.names?.values() ?? [])]
+    .filter(tag => tag.type === "choices" && withoutId(tag.name) === name)
+    .reduce((count, tag) => count + (tag.tiedChildren?.length ?? 0), 0);
+  const textOf = tag => tag._value || tag.regions.map(region => region._value).join(" ");
+  const inOneLine = text => (text ?? "").replace(/\s+/g, " ").trim();
+  const countWords = text => text.split(/\s+/).filter(word => /[\p{L}\p{N}]/u.test(word)).length;
+  let unchanged = null;
+  const missing = of => {
+    const verdict = chosen(of, "verdict")[0];
+    if (!verdict || chosen(of, "take").some(one => one !== "own")) return "";
+    if (verdict === "reject") {
+      if (offered(of, "problems") && !chosen(of, "problems").length) return "Tick what is wrong, then submit";
+      if (offered(of, "reason") && !chosen(of, "reason").length) return "Choose why, then submit";
+      return "";
+    }
+    const all = offered(of, "dropped");
+    if (verdict === "keep" && all && chosen(of, "dropped").length === all) return "Every frame is dropped: keep one, or choose Drop";
+    if (verdict === "split" && !chosen(of, "cuts").length) return "Tick the frame at which another person starts";
+    const tag = controls(of).find(one => withoutId(one.name) === "text");
+    if (!tag) return "";
+    const text = inOneLine(textOf(tag)), least = Number(/loupe-least-(\d+)/.exec(document.querySelector("[class*=loupe-least-]")?.className ?? "")?.[1] ?? 1);
+    if (!text) return "The text is empty: write it, or choose " + (least > 1 ? "Cannot be described" : "Reject");
+    const words = countWords(text);
+    if (words < least) return "Too short: at least " + least + " words are needed, and there are " + words;
+    const shown = inOneLine(window.Htx?.task?.dataObj?.text);
+    if (verdict !== "edit" || text !== shown || unchanged === of) return "";
+    unchanged = of;
+    return "Nothing is changed: edit the text, or submit again to accept it as it is";
+  };
+  window.loupeMissing = () => missing(answer());
+  const content = of => JSON.stringify([...(of?.names?.values() ?? [])].map(tag =>
+    tag.type === "choices" ? (tag.tiedChildren ?? []).map(one => one.sel) : tag.type === "textarea" ? textOf(tag) : 0));
+  let objection = "", objected = "";
+  const objects = () => {
+    objection = missing(answer());
+    objected = content(answer());
+    if (objection) say(state);
+    return Boolean(objection);
+  };
+
   const say = text => {
+    // What is missing is said until something is changed.
+    if (objection && objected !== content(answer())) objection = "";
+    const said = objection || text;
     for (const frame of document.querySelectorAll("iframe.loupe-saved, iframe.loupe-counter")) {
-      const state = frame.contentDocument?.getElementById("saved");
-      if (state && state.textContent !== text) state.textContent = text;
+      const line = frame.contentDocument?.getElementById("saved");
+      if (!line) continue;
+      if (line.textContent !== said) line.textContent = said;
+      line.classList.toggle("missing", Boolean(objection));
+      if (objection && frame.getBoundingClientRect().bottom > innerHeight) frame.scrollIntoView({ block: "center" });
     }
   };
 
@@ -114,7 +166,8 @@
     if (of !== open) {
       open = of;
       accepted = 0;
-      unsaved = failed = null;
+      unsaved = failed = unchanged = null;
+      objection = "";
       state = sessionStorage.loupeNotice ?? (of.draftId ? "Draft saved" : "");
       sessionStorage.removeItem("loupeNotice");
     }
@@ -139,6 +192,7 @@
 
   // Label Studio's own keys do nothing while the cursor is in a text.
   const submit = async () => {
+    if (objects()) return;
     document.activeElement.blur();
     while (answer()?.isDraftSaving) await new Promise(later => setTimeout(later, 20));
     document.querySelector(SUBMIT)?.click();
@@ -146,6 +200,12 @@
   // Ignore the key of a radio choice that is already ticked: it would untick it.
   const isTicked = key => [...(answer()?.names?.values() ?? [])].some(tag => tag.type === "choices"
     && tag.choice === "single-radio" && tag.tiedChildren?.some(one => one.sel && one.hotkey === key));
+
+  document.addEventListener("click", event => {
+    if (!event.target.closest?.(SUBMIT) || !objects()) return;
+    event.preventDefault();
+    event.stopImmediatePropagation();
+  }, true);
 
   document.addEventListener("keydown", event => {
     const held = event.ctrlKey || event.metaKey, plain = !held && !event.shiftKey && !event.altKey;
@@ -158,6 +218,10 @@
       mainField().focus();
     }
     if (event.key === "Escape" && isField(event.target)) event.target.blur();
+    if (event.key === "Enter" && held && !isField(event.target) && objects()) {
+      event.preventDefault();
+      event.stopImmediatePropagation();
+    }
     if (event.key === "Enter" && held && isField(event.target)) {
       event.preventDefault();
       event.stopImmediatePropagation();

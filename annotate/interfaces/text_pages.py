@@ -380,7 +380,8 @@ class DescriptionWriting(Interface):
         settings = json.dumps({"aim": AIM_WORDS, "attributes": patterns})
         document = resource("description_counter.html").replace('"SETTINGS"', settings)
         frame = document.replace('"FIELDS"', text_fields_script())
-        return super().config.replace("COUNTER", script_frame("loupe-counter", frame))
+        page = super().config.replace("loupe-least-LEAST", f"loupe-least-{LEAST_WORDS}")
+        return page.replace("COUNTER", script_frame("loupe-counter", frame))
 
     def data(self, entity: StoredEntity, images: Images, related: Any) -> dict[str, Any]:
         """Return the image, without a draft."""

@@ -73,6 +73,39 @@ def add(
 
 
 @command(app)
+def invite(name: NameArgument, *, adjudicator: bool = False) -> Answer:
+    """Print a link with which a person sets their password: it works once, for a week.
+
+    A new person is added first. For one who forgot the password, the link sets another: the present
+    password and earlier links end at once.
+
+    Args:
+        adjudicator: The person also resolves conflicts.
+    """
+    from loupe.db.reviews import annotators
+    from loupe.services.credentials import save_workspace
+    from loupe.services.label_studio import invitation
+
+    own, store = opened()
+    if own.label_studio_url:
+        raise UsageError(f"Loupe cannot invite people to {own.label_studio_url}; ask its operator")
+    is_new = name not in {person.name for person in annotators(store)}
+    if is_new or adjudicator:
+        add(name, adjudicator=adjudicator)
+    own, store, person, credentials = _person(name)
+    if person.state == "left":
+        advice = f"first run: loupe annotator reactivate {name!r}"
+        raise UsageError(f"{name!r} is deactivated; {advice}")
+    if credentials is None or credentials.email is None:
+        raise UsageError(f"{name!r} has an account on {person.server}, which Loupe does not manage")
+    link = invitation(own, credentials.email)
+    known = credentials.model_copy(update={"password": None})
+    save_workspace(own.home, person.pseudonym, known)
+    lines = [f"{name} sets a password here, once, within a week:", f"  {link}"]
+    return Answer(_as_json(person) | {"link": link}, lines)
+
+
+@command(app)
 def list_() -> Answer:
     """List all annotators, past and present. Releases contain only pseudonyms."""
     from loupe.db.reviews import annotators
@@ -103,7 +136,7 @@ def show(name: NameArgument, *, reveal: bool = False) -> Answer:
     unknown = {
         "address": f"that of {person.server}",
         "login": "the person's own account there",
-        "password": "(shown on a terminal, or with --reveal)" if login["login"] else "their own",
+        "password": _why_unknown(name, credentials),
     }
     texts = {**login, "roles": ", ".join(person.roles)}
     lines = [f"{field + ':':<11} {text or unknown[field]}" for field, text in texts.items()]
@@ -254,18 +287,28 @@ def _workspace(own: "Settings", url: str, name: str, token_file: Path | None) ->
     return Workspace(account, WorkspaceCredentials(token=token))
 
 
+def _why_unknown(name: str, credentials: "WorkspaceCredentials | None") -> str:
+    """Return why a password is not shown."""
+    if credentials is None or credentials.email is None:
+        return "their own"
+    if credentials.password is None:
+        return f"set by the person; for a new one: loupe annotator invite {name!r}"
+    return "(shown on a terminal, or with --reveal)"
+
+
 def _login(
     credentials: "WorkspaceCredentials | None",
     address: str,
     reveal: bool,
 ) -> dict[str, Any]:
     """Return how a person logs in, with None for what is not ours, or not to be shown."""
-    if credentials is None or credentials.email is None or credentials.password is None:
+    if credentials is None or credentials.email is None:
         return {"address": None, "login": None, "password": None}
+    known = credentials.password if reveal else None
     return {
         "address": f"{address}/user/login/",
         "login": credentials.email,
-        "password": credentials.password.get_secret_value() if reveal else None,
+        "password": known.get_secret_value() if known is not None else None,
     }
 
 

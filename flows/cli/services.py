@@ -28,6 +28,7 @@ def up(
     prefect_port: int | None = None,
     label_studio_port: int | None = None,
     blobs_port: int | None = None,
+    public: str | None = None,
 ) -> Answer:
     """Start Prefect, Label Studio, the image server and the queue watcher.
 
@@ -39,8 +40,11 @@ def up(
         prefect_port: Port of Prefect (default: 4200).
         label_studio_port: Port of Label Studio (default: 8080).
         blobs_port: Port of the image server (default: 8090).
+        public: Address on the Internet, such as https://desk.example.org, from now on: Caddy serves
+            Label Studio there, images and Prefect at names below it (docs/team.md); none: end it.
     """
-    from loupe.services.installation import bring_up, survey
+    from loupe.services.installation import bring_up, publish, survey
+    from loupe.services.public import parse_public
 
     ports = {
         "prefect_port": prefect_port,
@@ -48,6 +52,8 @@ def up(
         "blobs_port": blobs_port,
     }
     own = settings(**{name: port for name, port in ports.items() if port is not None})
+    if public is not None:
+        publish(own.home, None if public == "none" else parse_public(public))
     registered = _registered(own, pipelines or [])
     for name in registered:
         note(f"deployment: {name}")

@@ -9,6 +9,7 @@ but no password, and a person, who has a password. Members are identified by the
 """
 
 import json
+import secrets
 import sys
 from collections.abc import Callable
 from contextlib import redirect_stdout
@@ -37,9 +38,34 @@ def set_active(people: list[Record]) -> list[Record]:
     return [_described(user) for user in users]
 
 
+def invite(people: list[Record]) -> list[Record]:
+    """Return the path of a link with which each of `people` sets a password; it works once."""
+    from django.contrib.auth.tokens import default_token_generator
+    from django.urls import reverse
+    from django.utils.encoding import force_bytes
+    from django.utils.http import urlsafe_base64_encode
+    from users.models import User
+
+    from loupe_desk.urls import INVITATION
+
+    links = []
+    for person in people:
+        user = User.objects.get(email=person["email"])
+        # Another password ends earlier links, and all sessions.
+        user.set_password(secrets.token_urlsafe(24))
+        user.save()
+        names = (
+            urlsafe_base64_encode(force_bytes(user.pk)),
+            default_token_generator.make_token(user),
+        )
+        links.append({"path": reverse(INVITATION, args=names)})
+    return links
+
+
 COMMANDS: dict[str, Callable[[list[Record]], list[Record]]] = {
     "make": make,
     "set_active": set_active,
+    "invite": invite,
 }
 
 

@@ -17,8 +17,9 @@ document.addEventListener("click", event => {
 (() => {
   const NEXT = /\/api\/dm\/actions\/?\?.*\bid=next_task\b/;
   const ANSWER = /\/api\/tasks\/(\d+)\/annotations\b(?!\/\d+)(?!.*drafts)/;
+  const CHANGED = /\/api\/annotations\/\d+\/?(\?|$)/;
   const DRAFT = /\/api\/(drafts\/\d+|tasks\/\d+(\/annotations\/\d+)?\/drafts)\b/;
-  const IMAGE = /https?:\/\/[^"\\\s<>/]+\/blobs\/[0-9a-f]{64}(\?others=[\d.,;]+)?/g;
+  const IMAGE = /https?:\/\/[^"\\\s<>/]+\/blobs\/(?:\d+-\d+-[0-9a-f]{64}\/)?[0-9a-f]{64}(\?others=[\d.,;]+)?/g;
   const JSON_TYPE = { "Content-Type": "application/json" };
   const PAUSE_MS = 300, FRESH_MS = 60000, BATCH_MS = 5000, IDLE_MS = 3600000;
   const send = window.fetch;
@@ -28,12 +29,12 @@ document.addEventListener("click", event => {
   }
 
   // Label Studio reads the images of its own tags with requests; those in HTML are elements. Texts
-  // may name any address: only that of this host is asked.
+  // may name any address: only those of this host, or of its images, are asked.
   const loadImages = data => {
     images = [];
     for (const value of Object.values(data)) {
       for (const [address] of JSON.stringify(value).matchAll(IMAGE)) {
-        if (new URL(address).hostname !== location.hostname) continue;
+        if (![location.hostname, `images.${location.hostname}`].includes(new URL(address).hostname)) continue;
         if (value === address) send(address).catch(() => {});
         else images.push(Object.assign(new Image(), { src: address }));
       }
@@ -44,6 +45,7 @@ document.addEventListener("click", event => {
     if (chosen && (chosen.all || chosen.included?.length)) return null;
     body.selectedItems = { all: true, excluded: [current] };
     const said = await send(url, { ...options, body: JSON.stringify(body) });
+    window.loupeProgress?.(said);
     if (!said.ok) return null;
     const text = await said.text();
     loadImages(JSON.parse(text).data);
@@ -97,6 +99,8 @@ document.addEventListener("click", event => {
         return new Response('{"detail": "no connection"}', { status: 503, headers: JSON_TYPE });
       });
       if (task && said.ok) answered = Number(task);
+      if (task && said.ok) window.loupeAnswered?.(options);
+      if (options.method === "PATCH" && CHANGED.test(url) && said.ok) window.loupeChanged?.();
       return said;
     }
     clearTimeout(timer);
@@ -106,6 +110,7 @@ document.addEventListener("click", event => {
     const said = kept
       ? new Response(kept, { headers: JSON_TYPE })
       : await send(address, options);
+    if (!kept) window.loupeProgress?.(said);
     if (said.ok) {
       timer = setTimeout(look, PAUSE_MS, url, options, (await said.clone().json()).id);
     } else if (said.status === 404) {
@@ -113,6 +118,91 @@ document.addEventListener("click", event => {
     }
     return said;
   };
+})();
+
+// How much is done today, and decisions by one key: whoever turns this on submits with the key that
+// decides, where nothing else is needed, and can take it back for five seconds.
+(() => {
+  const UNDO_MS = 5000, SUBMIT = "[data-testid=bottombar-submit-button]", SETTING = "loupeOneKey";
+  const bar = document.createElement("div"), count = document.createElement("span");
+  const toggle = document.createElement("button"), undo = document.createElement("button");
+  let done = 0, open = 0, undoing = 0, byKey = false, isBack = false;
+
+  bar.id = "loupe-progress";
+  count.setAttribute("role", "status");
+  toggle.type = undo.type = "button";
+  toggle.title = "Submit with the key that decides, where nothing else is needed; Backspace takes it back";
+  undo.hidden = true;
+  undo.textContent = "Take back (Backspace)";
+  bar.append(count, toggle, undo);
+  const isOn = () => localStorage[SETTING] === "on";
+  const show = () => {
+    count.textContent = `${done} of ${done + open} today`;
+    toggle.textContent = isOn() ? "One key: on" : "One key: off";
+    toggle.setAttribute("aria-pressed", String(isOn()));
+  };
+  toggle.addEventListener("click", () => {
+    localStorage[SETTING] = isOn() ? "off" : "on";
+    show();
+    toggle.blur();
+  });
+  window.loupeProgress = said => {
+    if (!said.headers.has("Loupe-Open")) return;
+    [done, open] = ["Loupe-Done-Today", "Loupe-Open"].map(name => Number(said.headers.get(name)));
+    show();
+    if (!bar.isConnected) document.body.append(bar);
+  };
+  window.loupeAnswered = options => {
+    const isSkipped = /"was_cancelled":\s*true/.test(options.body ?? "");
+    done += isSkipped ? 0 : 1;
+    open = Math.max(0, open - 1);
+    show();
+    undo.hidden = !byKey;
+    byKey = false;
+    clearTimeout(undoing);
+    undoing = setTimeout(() => { undo.hidden = true; }, UNDO_MS);
+  };
+
+  // The task before opens with its answer; once it is changed, the present one comes again.
+  const takeBack = () => {
+    undo.hidden = isBack = true;
+    window.Htx?.prevTask?.();
+  };
+  window.loupeChanged = () => {
+    if (isBack) setTimeout(() => window.Htx?.nextTask?.(), 300);
+    isBack = false;
+  };
+  undo.addEventListener("click", takeBack);
+
+  const answer = () => window.Htx?.annotationStore?.selected;
+  const radios = () => [...(answer()?.names?.values() ?? [])].filter(tag => tag.type === "choices" && tag.choice === "single-radio");
+  const ticked = () => radios().map(tag => tag.tiedChildren?.find(one => one.sel)).filter(Boolean);
+  const isWritten = () => [...(answer()?.names?.values() ?? [])].some(tag => tag.type === "textarea" && tag.name.startsWith("note") && tag._value);
+  // What an edit, a split, a rejection or "other" needs is not known here.
+  const MORE = ["edit", "split", "reject", "other", "own"];
+  const isEnough = last => {
+    const name = last?.alias ?? last?._value;
+    const pages = [...(answer()?.names?.values() ?? [])].map(tag => tag.name.split("@")[0]);
+    if (!name || MORE.includes(name) || pages.includes("also") || pages.includes("take")) return false;
+    return !answer().annotationId && !window.loupeMissing?.() && !isWritten();
+  };
+  document.addEventListener("keydown", event => {
+    const isTyping = event.target.closest?.("input:not([type=radio]):not([type=checkbox]), textarea, [contenteditable]");
+    if (isTyping || event.ctrlKey || event.metaKey || event.altKey || event.repeat) return;
+    if (event.key === "Backspace" && !undo.hidden) {
+      event.preventDefault();
+      event.stopImmediatePropagation();
+      return takeBack();
+    }
+    if (!isOn() || document.querySelector(".lsf-modal-ls__content")) return;
+    const before = new Set(ticked()), task = window.Htx?.task?.id;
+    setTimeout(() => {
+      const last = ticked().find(one => !before.has(one) && one.hotkey === event.key);
+      if (window.Htx?.task?.id !== task || !isEnough(last)) return;
+      byKey = true;
+      document.querySelector(SUBMIT)?.click();
+    }, 60);
+  }, true);
 })();
 
 // Somebody without any task sees so, and the first task opens by itself.

@@ -31,6 +31,7 @@ from loupe_desk.body import (
 )
 from loupe_desk.logins import LoginBrake
 from loupe_desk.origin import READING, is_foreign
+from loupe_desk.secure import address_of
 
 
 class Pass(NamedTuple):
@@ -63,6 +64,7 @@ PASSES: Mapping[str, Pass] = {
     "data_manager:project-data": Pass(kind="project"),
     "user-login": Pass(("GET", "POST")),
     "logout": Pass(("GET", "POST")),
+    "loupe-invitation": Pass(("GET", "POST")),
     "user-account": Pass(),
     "user-account-anything": Pass(),
     "version": Pass(),
@@ -106,6 +108,7 @@ PASSES: Mapping[str, Pass] = {
 }
 WITHOUT_LOGIN: Mapping[str, Pass] = {
     "user-login": Pass(("GET", "POST")),
+    "loupe-invitation": Pass(("GET", "POST")),
     "jwt_auth:token_refresh": Pass(("POST",)),
     "health": Pass(),
     "core.utils.static_serve.serve": Pass(),
@@ -113,7 +116,7 @@ WITHOUT_LOGIN: Mapping[str, Pass] = {
     "django.views.generic.base.RedirectView": Pass(),  # the icon of the page
 }
 _LOGIN = "user-login"
-_FORMS = (_LOGIN, "logout")
+_FORMS = (_LOGIN, "logout", "loupe-invitation")
 _FIRST_DRAFT = "tasks:api:task-drafts"
 _ACTIONS = ("next_task",)
 # Headers that have no effect here, and must not have one in a newer version.
@@ -145,7 +148,7 @@ class WorkspaceGate:
         """Return the response; most checks need the route, and follow in `process_view`."""
         answer = self._get_response(request)
         if _is_login(request) and request.user.is_authenticated:
-            self._brake.succeed(request.user.email, request.META["REMOTE_ADDR"])
+            self._brake.succeed(request.user.email, address_of(request))
         return answer
 
     def process_view(
@@ -155,7 +158,7 @@ class WorkspaceGate:
         if request.method not in READING and _is_foreign(request):
             return _refusal("This request does not come from a page of this Label Studio.")
         if _is_login(request):
-            account, address = request.POST.get("email", ""), request.META["REMOTE_ADDR"]
+            account, address = request.POST.get("email", ""), address_of(request)
             if wait := self._brake.begin(account, address):
                 return _too_many_logins(wait)
         if not request.user.is_authenticated:

@@ -6,6 +6,8 @@ Therefore they are set first, and error reports to its vendor are off from the s
 # ruff: noqa: E402, F403 Django's settings are made by importing others in this order
 
 import gc
+import os
+from pathlib import Path
 
 # Imports and migrations create hundreds of thousands of objects and little garbage; looking for it
 # takes a sixth of their time.
@@ -16,16 +18,32 @@ from core.settings.base import *
 SENTRY_DSN = ""
 
 from label_studio.core.settings.label_studio import *
-from label_studio.core.settings.label_studio import DATABASES, MIDDLEWARE
+from label_studio.core.settings.label_studio import (
+    CSRF_TRUSTED_ORIGINS,
+    DATABASES,
+    MIDDLEWARE,
+    TEMPLATES,
+)
 
 PROJECT_MIXIN = "loupe_desk.access.WorkspaceProject"
 MIDDLEWARE = [
+    "loupe_desk.secure.SecureCookies",
     *MIDDLEWARE,
     "loupe_desk.view.LabellingView",
     "loupe_desk.webhook.AnswerWebhook",
     "loupe_desk.gate.WorkspaceGate",
     "loupe_desk.taking.TaskTaking",
 ]
+
+# Pages through which people set their passwords, and what they look like.
+ROOT_URLCONF = "loupe_desk.urls"
+TEMPLATES[0]["DIRS"] = [*TEMPLATES[0]["DIRS"], str(Path(__file__).parent / "templates")]
+PASSWORD_RESET_TIMEOUT = 7 * 24 * 3600
+
+if ORIGIN := os.environ.get("LOUPE_PUBLIC_ORIGIN"):
+    # Caddy, on this machine, says by which scheme and from where a request came.
+    SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
+    CSRF_TRUSTED_ORIGINS = [*CSRF_TRUSTED_ORIGINS, ORIGIN]
 
 if DATABASES["default"]["ENGINE"].endswith("sqlite3"):
     # As in our own store: an answer is stored with several commits, each of which would otherwise

@@ -53,9 +53,13 @@ def reader_of(key: str, given: str, now: float, *, lasting: bool = False) -> int
     return reader if is_valid else None
 
 
-def with_tickets(content: bytes, made: str) -> bytes:
-    """Return JSON with a ticket in every address of an image."""
-    return _ADDRESS.sub(rb"\g<1>" + made.encode() + b"/", content)
+def with_tickets(content: bytes, made: str, origin: str = "") -> bytes:
+    """Return JSON with a ticket in every address of an image.
+
+    Browsers that come through Caddy get images from its `origin`.
+    """
+    place = rb"\g<1>" if not origin else f"{origin}/blobs/".encode()
+    return _ADDRESS.sub(place + made.encode() + b"/", content)
 
 
 def _signature(key: str, reader: int, ends: int) -> str:

@@ -24,6 +24,8 @@ _HEAD = b"<style>%b</style><script>%b</script></head>" % tuple(
     (_FOLDER / f"annotators.{kind}").read_bytes() for kind in ("css", "js")
 )
 _KEY = os.environ["LOUPE_DESK_KEY"]
+_IMAGES = os.environ.get("LOUPE_PUBLIC_IMAGES", "")
+_DONE, _OPEN = "Loupe-Done-Today", "Loupe-Open"
 _NEXT_QUEUE = "next"
 """The parameter with which a page without a further task asks for another queue."""
 _CHOICE = "queues"
@@ -46,8 +48,11 @@ class LabellingView:
     def __call__(self, request: HttpRequest) -> HttpResponse:
         """Return the response; annotators' pages are reduced, and start with their work."""
         answer = self._get_response(request)
+        if _is_next_task(request) and only_labels(request.user):
+            _add_progress(request, answer)
         if _takes_tickets(request, answer):
-            answer.content = with_tickets(answer.content, _ticket_of(request.user))
+            origin = _IMAGES if request.is_secure() else ""
+            answer.content = with_tickets(answer.content, _ticket_of(request.user), origin)
         is_page = answer.get("Content-Type", "").startswith("text/html") and not answer.streaming
         if not (is_page or _is_project(request, answer)) or not only_labels(request.user):
             return answer
@@ -59,6 +64,26 @@ class LabellingView:
             return redirect(place)
         answer.content = answer.content.replace(b"</head>", _HEAD, 1)
         return answer
+
+
+def _is_next_task(request: HttpRequest) -> bool:
+    is_action = request.method == "POST" and request.path.rstrip("/") == "/api/dm/actions"
+    return is_action and request.GET.get("id") == "next_task"
+
+
+def _add_progress(request: HttpRequest, answer: HttpResponse) -> None:
+    """State how many tasks of the project the user answered today (UTC), and how many are open."""
+    from django.utils.timezone import now
+    from tasks.models import Annotation, Task
+
+    project = request.GET.get("project", "")
+    if not request.user.is_authenticated or not project.isdecimal():
+        return
+    today = now().replace(hour=0, minute=0, second=0, microsecond=0)
+    mine = Annotation.objects.filter(project=project, completed_by=request.user)
+    done = mine.filter(was_cancelled=False, created_at__gte=today)
+    answer[_DONE] = str(done.values("task").distinct().count())
+    answer[_OPEN] = str(Task.objects.filter(project=project, annotations__isnull=True).count())
 
 
 def _takes_tickets(request: HttpRequest, answer: HttpResponse) -> bool:

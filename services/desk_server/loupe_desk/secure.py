@@ -1,0 +1,30 @@
+"""Requests through Caddy: cookies that browsers send over TLS only, and where requests come from."""
+
+import os
+from collections.abc import Callable
+
+from django.http import HttpRequest, HttpResponse
+
+
+class SecureCookies:
+    """Django middleware that marks cookies as secure if they are set over TLS.
+
+    Others are for browsers and programs on this machine.
+    """
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self._get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        """Return the response."""
+        answer = self._get_response(request)
+        if request.is_secure():
+            for cookie in answer.cookies.values():
+                cookie["secure"] = True
+        return answer
+
+
+def address_of(request: HttpRequest) -> str:
+    """Return the address of the browser; Caddy names it, and lets nobody else name one."""
+    said = request.headers.get("X-Forwarded-For", "") if "LOUPE_PUBLIC_ORIGIN" in os.environ else ""
+    return said.rpartition(",")[2].strip() or str(request.META["REMOTE_ADDR"])
