@@ -67,6 +67,7 @@ class DatasetModel:
             context.budget,
             context.progress.waits,
             context.progress.say_once,
+            is_immediate=spec.is_immediate,
         )
 
     @property
