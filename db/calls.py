@@ -13,9 +13,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Text, case, cast, delete, func, insert, select, update
+from sqlalchemy import Connection, Row, Text, case, cast, delete, func, insert, select, update
 
-from loupe.db.entities import AgentRef, register_agents
+from loupe.db.entities import AgentRef, register_agents, rows_in
 from loupe.db.store import Store, acquire_lock, reads, retried, writes
 from loupe.db.tables import Agent, ModelCall, insert_new
 from loupe.schemas.chat import (
@@ -42,6 +42,9 @@ _log = logging.getLogger(__name__)
 
 _SEARCH_STAGE = "search"
 """Stage of image searches, which are stored with the calls."""
+
+
+_CALLS = select(ModelCall)
 
 
 class NewCall(NamedTuple):
@@ -93,16 +96,28 @@ def record_call(store: Store, call: NewCall, claim_id: str | None = None) -> boo
     the other process may have stored its own answer.
     """
     agent = AgentRef.of_model(call.model)
-    return _store_row(store, agent, _row(call, agent), claim_id)
+    return _store_rows(store, agent, [_row(call, agent)], claim_id)
+
+
+def record_calls(store: Store, calls: Sequence[NewCall]) -> dict[str, ChatOutcome]:
+    """Store calls of one model that cost nothing, in one transaction.
+
+    Returns their stored outcomes by key: those of calls that another run stored before are its own.
+    """
+    if not calls:
+        return {}
+    agent = AgentRef.of_model(calls[0].model)
+    _store_rows(store, agent, [_row(call, agent) for call in calls])
+    return find_calls(store, [call.key for call in calls])
 
 
 @retried
-def _store_row(
-    store: Store, agent: AgentRef, row: dict[str, Any], claim_id: str | None = None
+def _store_rows(
+    store: Store, agent: AgentRef, rows: Sequence[dict[str, Any]], claim_id: str | None = None
 ) -> bool:
     with store.write() as connection:
         register_agents(connection, [agent])
-        insert_new(connection, ModelCall, [row])
+        insert_new(connection, ModelCall, rows)
         return claim_id is None or store.claims.release(connection, claim_id)
 
 
@@ -142,7 +157,7 @@ def replay_calls(store: Store) -> int:
         except (OSError, ValueError, LookupError, TypeError) as error:
             _log.warning("the answer in %s cannot be read (%s) and stays there", file, error)
             continue
-        _store_row(store, agent, row)
+        _store_rows(store, agent, [row])
         file.unlink(missing_ok=True)
         stored += 1
     return stored
@@ -151,9 +166,16 @@ def replay_calls(store: Store) -> int:
 @reads
 def find_call(connection: Connection, key: str) -> ChatOutcome | None:
     """Return the outcome of the call with that key; None if it was never made."""
-    row = connection.execute(select(ModelCall).where(ModelCall.key == key)).one_or_none()
-    if row is None:
-        return None
+    return find_calls(connection, [key]).get(key)
+
+
+@reads
+def find_calls(connection: Connection, keys: Iterable[str]) -> dict[str, ChatOutcome]:
+    """Return the outcomes of the calls with these keys that were made, by key."""
+    return {row.key: _outcome(row) for row in rows_in(connection, _CALLS, ModelCall.key, keys)}
+
+
+def _outcome(row: Row[Any]) -> ChatOutcome:
     usage = {"raw": row.raw or "", "tokens_in": row.tokens_in, "tokens_out": row.tokens_out}
     if row.status not in ANSWERED:
         return ChatFailure(reason=row.status, detail=row.response, retriable=False, **usage)

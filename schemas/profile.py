@@ -6,7 +6,7 @@ docs/ccd.md describes the settings of contrastive images.
 import math
 import re
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
@@ -179,10 +179,18 @@ class Sampling(Record):
 
 
 class _ChatModelBase(NamedModel):
+    """A chat model.
+
+    Attributes:
+        is_immediate: whether it answers by rules in this process, quickly and free of charge.
+    """
+
+    is_immediate: ClassVar[bool] = False
     prices: Prices | None = None
 
 
 class _FreeModel(_ChatModelBase):
+    is_immediate = True
     prices: Prices | None = Prices(input_per_million=0, output_per_million=0)
 
 
@@ -250,6 +258,7 @@ class PluginChat(_FreeModel):
     `options` are what it is made with.
     """
 
+    is_immediate = False
     determined_by = ("options",)
     provider: Literal["plugin"]
     revision: str = "1"

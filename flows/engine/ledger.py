@@ -2,7 +2,7 @@
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing
 from typing import Generic, TypeVar
 
@@ -11,8 +11,10 @@ from loupe.db.calls import (
     call_subject,
     correct_call,
     find_call,
+    find_calls,
     has_answered,
     record_call,
+    record_calls,
     spool_call,
 )
 from loupe.db.store import (
@@ -29,11 +31,13 @@ from loupe.models.chat import ChatModel, RemoteModel, RereadingModel, RetryingMo
 from loupe.models.chat_answers import other_model_in
 from loupe.schemas.chat import ChatAnswer, ChatFailure, ChatOutcome, ChatRequest, ModelRef
 from loupe.schemas.errors import BudgetReachedError, ConfigurationError, ServiceError
+from loupe.schemas.processes import batches
 from loupe.schemas.profile import Prices
 from loupe.schemas.wording import first_of, many, shortened
 
 _BYTES_PER_TOKEN = 3  # UTF-8: about 4 in English prose, 3 per Chinese character
 _TOKENS_PER_IMAGE = 1500
+_IMMEDIATE_AT_ONCE = 50
 _SHOWN_LOST = 5
 _SHOWN_CHARACTERS = 60
 
@@ -319,7 +323,8 @@ class _Stream(Generic[RequestT, OutcomeT]):
 class RecordedChatModel(Ledger[ChatRequest, ChatOutcome]):
     """A chat model that wraps another one and answers known calls from the store.
 
-    Failures without cost are not stored: retryable ones and refusals.
+    Failures without cost are not stored: retryable ones and refusals. `is_immediate` says that the
+    model answers by rules, in milliseconds and free of charge.
 
     Raises:
         ConfigurationError: there is a limit on money, but no price for this model.
@@ -334,6 +339,8 @@ class RecordedChatModel(Ledger[ChatRequest, ChatOutcome]):
         budget: Budget,
         waits: Waits | None = None,
         warn: Callable[[str], None] | None = None,
+        *,
+        is_immediate: bool = False,
     ) -> None:
         require_prices(model.ref, prices, budget)
         super().__init__(store, budget, waits)
@@ -341,6 +348,7 @@ class RecordedChatModel(Ledger[ChatRequest, ChatOutcome]):
         self._model = model
         self._dataset = dataset
         self._prices = prices
+        self._is_immediate = is_immediate
         if isinstance(model, RetryingModel):
             model.sender = self
 
@@ -360,6 +368,42 @@ class RecordedChatModel(Ledger[ChatRequest, ChatOutcome]):
     def has_answered(self, purposes: Iterable[str]) -> bool:
         """Tell whether the store has an answer to such a request with these parameters."""
         return has_answered(self.store, self._model.ref, self._model.parameters, purposes)
+
+    def answer(self, requests: Iterable[ChatRequest]) -> Iterator[tuple[int, ChatOutcome]]:
+        """Yield the outcome of each request with its position: see `Ledger.answer`.
+
+        Answers of an immediate model cost nothing: they are not claimed, and stored together.
+        """
+        if not self._is_immediate:
+            yield from super().answer(requests)
+            return
+        for page in batches(enumerate(requests), _IMMEDIATE_AT_ONCE):
+            yield from self._answer_together(page)
+
+    def _answer_together(
+        self, page: Sequence[tuple[int, ChatRequest]]
+    ) -> Iterator[tuple[int, ChatOutcome]]:
+        keys = {position: self.key(request) for position, request in page}
+        outcomes = find_calls(self.store, set(keys.values()))
+        new = {keys[position]: request for position, request in page}
+        for key in outcomes:
+            del new[key]
+        reached = self.budget.reached() if new else None
+        self.budget.stop.check()
+        calls: list[NewCall] = []
+        asked = list(new.items()) if reached is None else []
+        for at, outcome in self._model.answer([request for _, request in asked]):
+            key, request = asked[at]
+            outcomes[key] = outcome
+            if self.is_paid(outcome):
+                self.budget.spend(0, self._cost(0, 0))
+                calls.append(self._call(request, outcome))
+        outcomes |= record_calls(self.store, calls)
+        for position, key in keys.items():
+            if key in outcomes:
+                yield position, outcomes[key]
+        if reached is not None:
+            raise BudgetReachedError(f"{reached}; run again to continue")
 
     def send(self, requests: Iterable[ChatRequest]) -> Iterator[tuple[int, ChatOutcome]]:
         """Send requests as the model does."""

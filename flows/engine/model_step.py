@@ -68,6 +68,7 @@ class DatasetModel:
             context.budget,
             context.progress.waits,
             context.progress.say_once,
+            is_immediate=spec.is_immediate,
         )
 
     @property

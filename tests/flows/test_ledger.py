@@ -381,3 +381,59 @@ def test_a_stopped_run_sends_no_more_requests_and_stores_those_in_flight(
     assert sorted(model.sent) == ["a", "b", "c"]
     assert row_count(sqlite_store, ModelCall) == 3
     assert budget.stop.in_flight == 0
+
+
+# Immediate models, which answer by rules and cost nothing.
+
+
+def immediate(store: Store, model: ChatModel, budget: Budget | None = None) -> RecordedChatModel:
+    return RecordedChatModel(model, store, DATASET, PRICES, budget or Budget(), is_immediate=True)
+
+
+def test_answers_of_an_immediate_model_are_stored_together_and_reused(store: Store) -> None:
+    model, subjects = ScriptedModel(in_flight=3), [str(number % 60) for number in range(120)]
+    wanted = {place: answer_to(subject) for place, subject in enumerate(subjects)}
+    writes: list[str] = []
+
+    def count(_c: Any, _u: Any, statement: str, *_: Any) -> None:
+        if statement.startswith("INSERT INTO model_call"):
+            writes.append(statement)
+
+    event.listen(store.engine, "before_cursor_execute", count)
+    assert ask(immediate(store, model), subjects) == wanted
+    event.remove(store.engine, "before_cursor_execute", count)
+    assert len(writes) == 2, "one for each fifty different requests"
+    assert sorted(model.sent) == sorted(set(subjects))
+    assert (row_count(store, ModelCall), row_count(store, Claim)) == (60, 0)
+    again = ScriptedModel()
+    assert ask(immediate(store, again), subjects) == wanted
+    assert again.sent == []
+
+
+def test_of_two_answers_of_an_immediate_model_the_stored_one_is_used(sqlite_store: Store) -> None:
+    theirs, ours = ScriptedModel(lambda _: answer_to("theirs")), ScriptedModel()
+
+    def answer_first(other: Store) -> None:
+        ask(immediate(other, theirs), "a")
+
+    with between(sqlite_store, "FROM model_call", "INSERT INTO model_call", answer_first):
+        assert ask(immediate(sqlite_store, ours), "a") == {0: answer_to("theirs")}
+
+
+def test_an_immediate_model_is_not_asked_beyond_a_limit_or_a_stop(sqlite_store: Store) -> None:
+    ask(immediate(sqlite_store, ScriptedModel()), "a")
+    spent, stopped, model = Budget(max_tokens=1), Budget(), ScriptedModel()
+    spent.spend(1, None)
+    got: list[tuple[int, ChatOutcome]] = []
+    with pytest.raises(BudgetReachedError, match="run again to continue"):
+        got.extend(immediate(sqlite_store, model, spent).answer(requests("ab")))
+    assert got == [(0, answer_to("a"))], "known answers cost nothing"
+    stopped.stop.request()
+    with pytest.raises(SystemExit):
+        ask(immediate(sqlite_store, model, stopped), "b")
+    assert model.sent == []
+
+
+def test_a_failure_of_an_immediate_model_that_may_pass_is_not_stored(sqlite_store: Store) -> None:
+    assert ask(immediate(sqlite_store, ScriptedModel(lambda _: LATER)), "a") == {0: LATER}
+    assert row_count(sqlite_store, ModelCall) == 0
