@@ -88,8 +88,8 @@ def test_importing_loupe_is_cheap() -> None:
     assert not {"numpy", "pydantic", "sqlalchemy", "loupe.api"} & loaded
 
 
-def test_no_chain_of_imports_is_longer_than_16_modules() -> None:
-    assert longest_import_chains([])[""] <= 16
+def test_no_chain_of_imports_is_longer_than_17_modules() -> None:
+    assert longest_import_chains([])[""] <= 17
 
 
 def test_every_package_is_built_linted_and_type_checked() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from loupe.schemas.errors import FormatError
-from loupe.sources.images import InspectedImage, inspect_any
+from loupe.sources.images import InspectedImage, inspect_each
 from loupe.sources.importer import importer_for, read_source
 from loupe.sources.records import ReadOptions, SourceRow
 from loupe.sources.remote import located, shown_address
@@ -89,7 +89,7 @@ def what_is_read(name: str, address: str | Path, copies: Path) -> Any:
     found = []
     for row in read_source(importer, place.annotations, ReadOptions(), place.images):
         assert isinstance(row, SourceRow), row
-        image = inspect_any(place.images, row)
+        (image,) = inspect_each(place.images, [row])
         assert isinstance(image, InspectedImage), image
         found.append((row.model_dump(), image.source_sha256))
     return place.annotations.name, importer.digest(place.annotations), found
@@ -206,7 +206,7 @@ def test_images_of_a_server_may_be_missing_or_too_large(tmp_path: Path) -> None:
         found = []
         for row in rows:
             assert isinstance(row, SourceRow)
-            found.append(inspect_any(place.images, row, ImageLimits(max_bytes=1000)))
+            found += inspect_each(place.images, [row], ImageLimits(max_bytes=1000))
     assert [getattr(one, "reason", "") for one in found] == ["missing_image", "too_many_bytes"]
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from loupe.schemas.columns import TableColumns
 from loupe.schemas.errors import FormatError
-from loupe.sources.images import ImageProblem, inspect_any
+from loupe.sources.images import ImageProblem, inspect_each
 from loupe.sources.importer import importer_for, read_source
 from loupe.sources.records import BadRow, ReadOptions, SourceRow
 from tests.sources.formats.writing import FORMATS, jpeg, parquet, pictures, webdataset
@@ -53,7 +53,7 @@ def test_images_of_mixed_types_are_read_where_they_can(tmp_path: Path) -> None:
     assert refused(rows) == [("no_image", "mixed.parquet", 2)]
     first, second, last = usable(rows)
     assert (first.file_path, second.file_path) == ("mixed.parquet/0", "b.jpg")
-    found = [inspect_any(tmp_path, one) for one in (first, second, last)]
+    found = list(inspect_each(tmp_path, (first, second, last)))
     problems = [one for one in found if isinstance(one, ImageProblem)]
     assert [one.reason for one in problems] == ["not_an_image"]
     bad = problems[0].as_bad_row(last, "folder")

@@ -6,7 +6,7 @@ import pytest
 
 from loupe.schemas.base import sha256_of
 from loupe.schemas.columns import TableColumns
-from loupe.sources.images import InspectedImage, inspect_any
+from loupe.sources.images import InspectedImage, inspect_each
 from loupe.sources.importer import importer_for, read_source
 from loupe.sources.records import BadRow, ReadOptions, SourceRow
 from loupe.sources.sniffing import format_of, sniff
@@ -22,7 +22,7 @@ def rows_of(name: str, path: Path, **columns: str) -> Rows:
 
 
 def image_of(row: SourceRow, path: Path) -> str:
-    found = inspect_any(path if path.is_dir() else path.parent, row)
+    (found,) = inspect_each(path if path.is_dir() else path.parent, [row])
     assert isinstance(found, InspectedImage), found
     return found.source_sha256
 
