@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from loupe.schemas.errors import FormatError
-from loupe.sources.images import InspectedImage, inspect_each
+from loupe.sources.images import ImageProblem, InspectedImage, inspect_each
 from loupe.sources.importer import importer_for, read_source
 from loupe.sources.records import ReadOptions, SourceRow
 from loupe.sources.remote import located, shown_address
@@ -203,7 +203,7 @@ def test_images_of_a_server_may_be_missing_or_too_large(tmp_path: Path) -> None:
     with served(tmp_path) as server:
         place = located(f"{server}/a.csv", "", tmp_path / "copies")
         rows = read_source(importer_for("csv"), place.annotations)
-        found = []
+        found: list[InspectedImage | ImageProblem] = []
         for row in rows:
             assert isinstance(row, SourceRow)
             found += inspect_each(place.images, [row], ImageLimits(max_bytes=1000))
