@@ -21,6 +21,7 @@ from loupe.db.entities import (
     pages,
     parents_of,
 )
+from loupe.db.plugin_agents import plugin_agents
 from loupe.db.store import Store
 from loupe.db.work import Pending, register_plan, rejected_inputs
 from loupe.flows.engine.context import PipelineRun, PipelineStep
@@ -191,9 +192,9 @@ class OwnRun(PipelineRun[OwnBuild]):
         """Return the packages that add a part, its checks or its models, as agents."""
         models = [one.name for one in part.specs(self.profile)]
         agents = [
-            *AgentRef.of_plugins("steps", part.plugin),
-            *AgentRef.of_plugins("checks", *part.checks),
-            *AgentRef.of_plugins("models", *models),
+            *plugin_agents("steps", part.plugin),
+            *plugin_agents("checks", *part.checks),
+            *plugin_agents("models", *models),
         ]
         return tuple(dict.fromkeys(agents))
 

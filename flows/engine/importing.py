@@ -4,7 +4,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from loupe.db.entities import LIVE, AgentRef, NewEntity, WorkResult, find, new_entity
+from loupe.db.entities import LIVE, NewEntity, WorkResult, find, new_entity
+from loupe.db.plugin_agents import plugin_agents
 from loupe.db.release_rows import corrections_of
 from loupe.db.releases import list_releases
 from loupe.db.store import Store
@@ -236,7 +237,7 @@ def import_source(context: RunContext, spec: SourceSpec) -> tuple[NewEntity, Sta
         version=VERSION,
         dataset=spec.name,
         configuration=source.configuration,
-        agents=AgentRef.of_plugins("formats", spec.format),
+        agents=plugin_agents("formats", spec.format),
         workers=usual_workers(),  # each waits for a decoding process
         label=f"import {spec.name}",
     )
