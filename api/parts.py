@@ -31,7 +31,6 @@ from loupe.flows.engine.scope import Scope, is_original
 from loupe.flows.engine.software import software
 from loupe.schemas.base import canonical_json, digest_of
 from loupe.schemas.build import Build, SourceSpec
-from loupe.schemas.chat import NamedModel
 from loupe.schemas.plugins import foreign_plugins
 from loupe.schemas.profile import Profile
 from loupe.schemas.provenance import Role
@@ -326,10 +325,6 @@ class Part(PipelineStep[Any]):
     def values(self, profile: Profile) -> dict[str, Any]:  # noqa: ARG002
         """Return its parameters and models, and the digest of its code as `code`."""
         return {}
-
-    def specs(self, profile: Profile) -> Iterable[NamedModel]:  # noqa: ARG002
-        """Return the models of the profile that it needs."""
-        return ()
 
     def queue(self) -> "QueueStep | None":
         """Return the review queue of a gate."""
