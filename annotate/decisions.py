@@ -29,6 +29,7 @@ from loupe.db.entities import (
     new_entity,
     parents_of,
 )
+from loupe.db.plugin_agents import plugin_agents
 from loupe.db.store import Store
 from loupe.db.work import store_activity
 from loupe.schemas.provenance import Role
@@ -170,7 +171,7 @@ class DecisionResolver:
     ) -> None:
         self._queue = queue
         self._interface = interface
-        self._page = AgentRef.of_plugins("pages", queue.interface)
+        self._page = plugin_agents("pages", queue.interface)
         self._plan_id = plan_id
         self._code_revision = code_revision
         self._flow_run = flow_run

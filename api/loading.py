@@ -1,12 +1,13 @@
 """Finds pipelines: in a Python file, a module, a TOML file, or a plugin."""
 
 import importlib
-import inspect
 import sys
 from collections.abc import Callable, Mapping
+from inspect import Parameter, signature
 from pathlib import Path
 from typing import Any
 
+from loupe.api.contrasts import Contrast
 from loupe.api.parts import Part
 from loupe.api.pipeline import Pipeline, gate, release
 from loupe.api.references import module_in
@@ -16,6 +17,7 @@ from loupe.api.values import Caption, Image
 from loupe.flows.engine.pipeline import PipelineSpec
 from loupe.schemas.errors import ConfigurationError, LoupeError, UsageError
 from loupe.schemas.plugins import load_plugin, plugins
+from loupe.schemas.records import Rewrite
 from loupe.schemas.text_files import read_toml
 from loupe.schemas.validation import nearest_hint, unknown_key
 
@@ -137,7 +139,8 @@ def pipeline_of(values: Mapping[str, Any], folder: Path, what: str) -> Pipeline:
 
 
 _PARTS: Mapping[str, Callable[..., Part]] = {"gate": gate, "release": release}
-_KINDS = {"caption": Caption, "image": Image}
+_KINDS = {"caption": Caption, "contrast": Contrast, "image": Image, "rewrite": Rewrite}
+_LISTED = Parameter.VAR_POSITIONAL
 
 
 def _stated_step(stated: Mapping[str, Any], number: int, what: str) -> Part:
@@ -164,10 +167,11 @@ def _made_of(name: str, values: dict[str, Any]) -> Part:
         return make.using(**values) if values else make
     if isinstance(make, Part):
         return make
-    checks = values.pop("checks", ()) if name == "check" else ()
+    listed = [one.name for one in signature(make).parameters.values() if one.kind is _LISTED]
+    items = values.pop(listed[0], ()) if listed else ()  # such as the checks of `check`
     _require_keys(make, values)
     try:
-        return make(*checks, **values)
+        return make(*items, **values)
     except (TypeError, AttributeError, ValueError) as error:
         shown = ", ".join(f"{key} = {value!r}" for key, value in values.items())
         raise UsageError(f"a value is of a wrong type ({error}); got {shown}") from error
@@ -179,10 +183,10 @@ def _require_keys(make: Callable[..., Part], values: Mapping[str, Any]) -> None:
     Raises:
         UsageError: there are some.
     """
-    parameters = inspect.signature(make).parameters.values()
+    parameters = signature(make).parameters.values()
     if any(one.kind is one.VAR_KEYWORD for one in parameters):
         return
-    known = [one.name for one in parameters if one.kind is not one.VAR_POSITIONAL]
+    known = [one.name for one in parameters if one.kind is not _LISTED]
     if unknown := sorted(values.keys() - set(known)):
         raise UsageError(unknown_key(unknown[0], known))
     for one in parameters:

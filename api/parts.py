@@ -21,6 +21,7 @@ from loupe.db.entities import (
     pages,
     parents_of,
 )
+from loupe.db.plugin_agents import plugin_agents
 from loupe.db.store import Store
 from loupe.db.work import Pending, register_plan, rejected_inputs
 from loupe.flows.engine.context import PipelineRun, PipelineStep
@@ -30,7 +31,6 @@ from loupe.flows.engine.scope import Scope, is_original
 from loupe.flows.engine.software import software
 from loupe.schemas.base import canonical_json, digest_of
 from loupe.schemas.build import Build, SourceSpec
-from loupe.schemas.chat import NamedModel
 from loupe.schemas.plugins import foreign_plugins
 from loupe.schemas.profile import Profile
 from loupe.schemas.provenance import Role
@@ -191,9 +191,9 @@ class OwnRun(PipelineRun[OwnBuild]):
         """Return the packages that add a part, its checks or its models, as agents."""
         models = [one.name for one in part.specs(self.profile)]
         agents = [
-            *AgentRef.of_plugins("steps", part.plugin),
-            *AgentRef.of_plugins("checks", *part.checks),
-            *AgentRef.of_plugins("models", *models),
+            *plugin_agents("steps", part.plugin),
+            *plugin_agents("checks", *part.checks),
+            *plugin_agents("models", *models),
         ]
         return tuple(dict.fromkeys(agents))
 
@@ -325,10 +325,6 @@ class Part(PipelineStep[Any]):
     def values(self, profile: Profile) -> dict[str, Any]:  # noqa: ARG002
         """Return its parameters and models, and the digest of its code as `code`."""
         return {}
-
-    def specs(self, profile: Profile) -> Iterable[NamedModel]:  # noqa: ARG002
-        """Return the models of the profile that it needs."""
-        return ()
 
     def queue(self) -> "QueueStep | None":
         """Return the review queue of a gate."""

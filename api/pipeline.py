@@ -19,7 +19,7 @@ from loupe.api.signatures import kind_of
 from loupe.api.values import Caption
 from loupe.flows.engine.context import BuildReport, RunContext, open_context
 from loupe.flows.engine.pipeline import Gate as EngineGate
-from loupe.flows.engine.pipeline import PipelineSpec, check_build, run_build
+from loupe.flows.engine.pipeline import PipelineSpec, check_build, models_of, run_build
 from loupe.flows.engine.pipeline import Release as EngineRelease
 from loupe.flows.engine.pipeline import Step as EngineStep
 from loupe.flows.engine.report import Progress, console_progress
@@ -500,7 +500,7 @@ class Pipeline:
             start=start,
             steps=(EngineStep(self._begin(observe)), *self.parts),
             version=lambda build: build.version,
-            models=lambda _, profile: self._models(profile),
+            models=models_of(self.parts),
             checks=self._checks,
             is_demonstration=False,
         )
@@ -531,12 +531,6 @@ class Pipeline:
     def queues(self) -> dict[str, QueueStep]:
         """Return the review queues of its gates, by name."""
         return {one.name: one.queue() for one in self.parts if isinstance(one, Gate)}
-
-    def _models(self, profile: Profile) -> list[Any]:
-        specs: list[NamedModel] = []
-        for part in self.parts:
-            specs += [one for one in part.specs(profile) if one not in specs]
-        return specs
 
     def _checks(self, build: OwnBuild, profile: Profile) -> Iterator[Finding]:
         """Load every prompt, and refuse models that know only drawn worlds for other sources."""

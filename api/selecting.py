@@ -9,7 +9,6 @@ from loupe.api.parts import OwnRun, Part, without_code
 from loupe.api.references import code_digest
 from loupe.db.entities import (
     LIVE,
-    AgentRef,
     NewEntity,
     StoredEntity,
     WorkResult,
@@ -20,6 +19,7 @@ from loupe.db.entities import (
     pages,
     parents_of,
 )
+from loupe.db.plugin_agents import plugin_agents
 from loupe.flows.engine.importing import import_source, open_source
 from loupe.flows.engine.report import StageReport
 from loupe.flows.engine.runner import Stage, run_stream, store_settings
@@ -73,7 +73,7 @@ class Select(Part):
             version=VERSION,
             dataset=run.dataset,
             configuration={"dataset": run.dataset, "settings": settings.id},
-            agents=AgentRef.of_plugins("formats", spec.format),
+            agents=plugin_agents("formats", spec.format),
             label=f"copy {spec.name}",
         )
 
@@ -221,7 +221,7 @@ def _imported(run: OwnRun, spec: SourceSpec) -> tuple[NewEntity, StageReport]:
         version=VERSION,
         dataset=spec.name,
         configuration={**opened.configuration, "limit": run.build.limit},
-        agents=AgentRef.of_plugins("formats", spec.format),
+        agents=plugin_agents("formats", spec.format),
         label=f"import {spec.name}",
     )
     rows = islice(enumerate(opened.rows()), run.build.limit)

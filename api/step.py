@@ -21,7 +21,16 @@ from loupe.api.references import code_digest, reference_to
 from loupe.api.signatures import Signature, kind_of, signature_of
 from loupe.api.values import Crop, Image
 from loupe.db.decisions import decide
-from loupe.db.entities import LIVE, AgentRef, NewDecision, StoredEntity, fetch, find, pages
+from loupe.db.entities import (
+    LIVE,
+    AgentRef,
+    NewDecision,
+    StoredEntity,
+    count_entities,
+    fetch,
+    find,
+    pages,
+)
 from loupe.db.quarantine import quarantined
 from loupe.db.work import drop_rejections, register_plan, rejected_inputs
 from loupe.flows.engine.report import StageReport, StageResult
@@ -225,7 +234,7 @@ class Step(Part):
         run.add(report)
         if self.decides:
             run.refuse_again(self, stage, self.takes)
-        self._stop_if_most_fail(run, report)
+        self._stop_if_most_fail(run, stage, report)
 
     def _map(self, run: OwnRun, stage: Stage, applied: Applied) -> StageReport:
         def work(entities: Sequence[StoredEntity]) -> list[StageResult]:
@@ -278,7 +287,15 @@ class Step(Part):
             f"{self.name}: its code changed; {len(raised):,} inputs that raised are tried again"
         )
 
-    def _stop_if_most_fail(self, run: OwnRun, report: StageReport) -> None:
+    def _failed_before(self, run: OwnRun, stage: Stage) -> tuple[int, int]:
+        """Return on how many inputs earlier runs failed, and how many there are."""
+        plan_id = register_plan(run.store, stage.name, stage.version, stage.configuration)
+        states = (*LIVE, "rejected")
+        found = rejected_inputs(run.store, plan_id, run.dataset, self.takes, states)
+        failed = sum(reason in FAULTS for _, reason in found)
+        return failed, count_entities(run.store, run.dataset, self.takes, states=states)
+
+    def _stop_if_most_fail(self, run: OwnRun, stage: Stage, report: StageReport) -> None:
         """Stop the run if the step itself failed on too many inputs.
 
         Raises:
@@ -286,6 +303,8 @@ class Step(Part):
         """
         failed = sum(report.rejected[reason] for reason in FAULTS)
         inputs = report.finished - report.passed_over
+        if report.is_idle:  # a run again, with the same code: it failed before
+            failed, inputs = self._failed_before(run, stage)
         is_few = failed < min(_FEWEST_FAULTS, inputs)
         if not failed or is_few or failed / inputs <= self.settings.max_failed:
             return

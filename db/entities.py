@@ -26,7 +26,6 @@ from loupe.db.tables import (
 from loupe.schemas.base import EntityRecord, digest_of, entity_id
 from loupe.schemas.chat import ModelRef
 from loupe.schemas.errors import IntegrityError
-from loupe.schemas.plugins import PluginKind, foreign_plugins
 from loupe.schemas.processes import batches
 from loupe.schemas.provenance import AgentKind, Role
 from loupe.schemas.records import Rejection
@@ -53,13 +52,6 @@ class AgentRef(NamedTuple):
     def of_model(cls, model: ModelRef) -> "AgentRef":
         """Return a model as an agent."""
         return cls("model", model.name, model.revision)
-
-    @classmethod
-    def of_plugins(cls, kind: PluginKind, *names: str) -> "tuple[AgentRef, ...]":
-        """Return the packages that add plugins by these names, but Loupe itself, as agents."""
-        found = foreign_plugins(kind, names)
-        agents = [cls("software", one.package, one.package_version) for one in found]
-        return tuple(dict.fromkeys(agents))
 
 
 def register_agents(connection: Connection, agents: Sequence[AgentRef]) -> list[str]:

@@ -3,7 +3,7 @@
 import gc
 import signal
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -418,6 +418,10 @@ class PipelineStep(ABC, Generic[RunT]):
     def gates(self) -> Mapping[str, str]:
         """The queues in which people decide, each with the key of its policy in a build."""
         return {}
+
+    def specs(self, profile: Profile) -> Iterable[Any]:  # noqa: ARG002
+        """Return the models of the profile that it asks."""
+        return ()
 
     @abstractmethod
     def run(self, run: RunT) -> None:

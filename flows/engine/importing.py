@@ -6,7 +6,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from loupe.db.entities import LIVE, AgentRef, NewEntity, WorkResult, find, new_entity
+from loupe.db.entities import LIVE, NewEntity, WorkResult, find, new_entity
+from loupe.db.plugin_agents import plugin_agents
 from loupe.db.release_rows import corrections_of
 from loupe.db.releases import list_releases
 from loupe.db.store import Store
@@ -250,7 +251,7 @@ def import_source(context: RunContext, spec: SourceSpec) -> tuple[NewEntity, Sta
         version=VERSION,
         dataset=spec.name,
         configuration=source.configuration,
-        agents=AgentRef.of_plugins("formats", spec.format),
+        agents=plugin_agents("formats", spec.format),
         workers=source.workers,
         label=f"import {spec.name}",
     )

@@ -456,6 +456,18 @@ class PipelineSpec(Generic[BuildT, RunT]):
     is_demonstration: bool = True
 
 
+def models_of(steps: Sequence[PipelineStep[Any]]) -> Callable[[Any, Profile], list[ModelSpec]]:
+    """Return the function that lists the models that some steps ask, each once."""
+
+    def models(_build: Any, profile: Profile) -> list[ModelSpec]:
+        found: list[ModelSpec] = []
+        for step in steps:
+            found += [one for one in step.specs(profile) if one not in found]
+        return found
+
+    return models
+
+
 def demonstration(name: str) -> Callable[[Path], Any]:
     """Return the function of the plugin (`loupe.demonstrations`) that makes a demonstration.
 

@@ -10,7 +10,6 @@ from loupe.checks.text import Defect, Form
 from loupe.db.decisions import decided_by_people
 from loupe.db.entities import (
     LIVE,
-    AgentRef,
     NewDecision,
     StoredEntity,
     WorkResult,
@@ -19,6 +18,7 @@ from loupe.db.entities import (
     find_in_groups,
     new_entity,
 )
+from loupe.db.plugin_agents import plugin_agents
 from loupe.db.quarantine import REPEATS_SIBLING
 from loupe.db.store import Store
 from loupe.db.work import Pending
@@ -100,7 +100,7 @@ def checking_stage(
         "checks": described_checks(checks),
     }
     configuration = scope.configuration(values)
-    agents = AgentRef.of_plugins("checks", *checks)
+    agents = plugin_agents("checks", *checks)
     return Stage(STAGE, VERSION, dataset, configuration, agents, label="check faithfulness")
 
 

@@ -3,13 +3,19 @@
 from collections.abc import Iterator
 
 from loupe.db.entities import LIVE, count_entities
-from loupe.flows.engine.context import PipelineRun
+from loupe.flows.engine.context import PipelineRun, PipelineStep
 from loupe.flows.engine.image_checks import image_checks
 from loupe.flows.engine.importing import import_source
-from loupe.flows.engine.pipeline import Gate, PipelineSpec, Release, Step, demonstration
+from loupe.flows.engine.pipeline import (
+    Gate,
+    PipelineSpec,
+    Release,
+    Step,
+    demonstration,
+    models_of,
+)
 from loupe.flows.engine.sampling import SampleSettings, draw_sample
 from loupe.flows.shards.promotion import promote_drawn
-from loupe.flows.ufine3c.forecast import rewriters_of
 from loupe.flows.ufine3c.source_captions import check_source_captions
 from loupe.flows.ufine3c.steps import check_rewrites, rewrite
 from loupe.schemas.build import UFine3CBuild
@@ -22,26 +28,24 @@ Run = PipelineRun[UFine3CBuild]
 
 def ufine3c_pipeline() -> PipelineSpec[UFine3CBuild, Run]:
     """Import, draw identities, rewrite captions, check them, have them reviewed, release."""
+    steps: list[PipelineStep[Run]] = [
+        Step(_draw_samples),
+        *image_checks(),
+        Step(_check_captions),
+        Gate("originals", "originals_gate"),
+        rewrite(),
+        check_rewrites(),
+        Gate("rewrites", "rewrites_gate"),
+        Release(lambda run: run.build.version),
+    ]
     return PipelineSpec(
         form=UFine3CBuild,
         demonstrate=demonstration("build-ufine3c"),
-        models=lambda _, profile: [
-            *rewriters_of(profile),
-            *([profile.judge.model] if profile.judge else []),
-        ],
+        models=models_of(steps),
         checks=_checks_of_texts,
         start=Run,
         version=lambda build: build.version,
-        steps=(
-            Step(_draw_samples),
-            *image_checks(),
-            Step(_check_captions),
-            Gate("originals", "originals_gate"),
-            rewrite(),
-            check_rewrites(),
-            Gate("rewrites", "rewrites_gate"),
-            Release(lambda run: run.build.version),
-        ),
+        steps=steps,
     )
 
 

@@ -16,6 +16,7 @@ from PIL import Image
 from pydantic import ValidationError
 
 from loupe.db.entities import AgentRef, NewEntity, StoredEntity, WorkResult, new_entity
+from loupe.db.plugin_agents import plugin_agents
 from loupe.db.work import (
     Pending,
     StoredCheckpoint,
@@ -276,7 +277,7 @@ def track_videos(
         configuration={"settings": plan.entity.id},
         agents=(
             AgentRef.of_model(detector.ref),
-            *AgentRef.of_plugins("models", detector.ref.name),
+            *plugin_agents("models", detector.ref.name),
         ),
         chunk_size=1,
         # The decoder has threads of its own; detectors gain nothing from sharing a GPU.

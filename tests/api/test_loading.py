@@ -2,6 +2,7 @@
 
 from pathlib import Path
 from pkgutil import resolve_name
+from typing import Any
 
 import pytest
 import yaml
@@ -9,7 +10,7 @@ from typer import BadParameter
 
 import loupe
 from loupe.api.deployments import register_pipelines
-from loupe.api.loading import load_pipeline
+from loupe.api.loading import load_pipeline, pipeline_of
 from loupe.api.reading import OpenedStore
 from loupe.db.store import Store
 from loupe.flows.cli.run import run
@@ -168,3 +169,24 @@ def test_what_cannot_be_meant_is_refused(tmp_path: Path, sqlite_store: Store) ->
         opened.items(made.dataset, state="refused")
     assert set(dir(loupe.steps)) >= {"check", "describe", "filter", "near_duplicates"}
     assert "Part" not in dir(loupe.steps)
+
+
+def test_steps_of_the_papers_are_stated_in_toml(tmp_path: Path) -> None:
+    source = {"format": "image-list", "annotations": "list.txt", "images": "photos"}
+    steps: list[dict[str, Any]] = [
+        {"use": "crop_people", "least_height_px": 96},
+        {"use": "rewrite", "styles": ["plain", "expert"]},
+        {"use": "check_rewrites", "checks": ["form", "support"]},
+        {"use": "gate", "name": "rewrites", "of": "rewrite", "policy": "auto"},
+    ]
+    stated = {"dataset": "x", "version": "0.1.0", "sources": [source], "steps": steps}
+    lines = repr(pipeline_of(stated, tmp_path, "x.toml")).splitlines()[2:]
+    assert lines == [
+        "  crop_people: Image -> Crop (version 1)",
+        "  rewrite: each model rewrites each caption in 2 styles",
+        "  check_rewrites: form, support",
+        "  gate rewrites: Rewrite, page text, policy auto",
+    ]
+    steps[1]["style"] = ["plain"]
+    with pytest.raises(ConfigurationError, match=r"step 2 \(rewrite\): .*'style'.*styles"):
+        pipeline_of(stated, tmp_path, "x.toml")

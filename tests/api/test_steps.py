@@ -116,11 +116,11 @@ def test_a_raised_exception_rejects_its_record_with_text_and_place(run: Run) -> 
 
 
 def test_a_filter_that_returns_another_value_is_told_how_to_make_one(run: Run) -> None:
-    @loupe.step(version="1", max_failed=1.0)
+    @loupe.step(version="1")
     def louder(caption: Caption) -> Caption:
-        return Caption(caption.text.upper())
+        return Caption(caption.text.upper()) if "number 1" in caption.text else caption
 
-    refused = next(quarantined(run(louder), "shop"))
+    (refused,) = quarantined(run(louder), "shop")
     assert refused.detail.endswith("a step that makes new ones returns list[Caption].")
 
 
@@ -136,6 +136,8 @@ def test_a_step_that_fails_on_most_inputs_ends_the_run(run: Run) -> None:
     first = r"the first is P0.jpg: ValidationError: Size: .*'pixel'.* .test_steps.py, line \d+."
     assert re.search(first, str(caught.value))
     assert "https" not in str(caught.value)
+    with pytest.raises(LoupeError, match="'fails' failed on 6 of 6 inputs"):
+        run(fails)  # again: nothing was corrected
 
 
 def test_a_wrong_return_is_named(run: Run) -> None:
