@@ -35,10 +35,15 @@ IMAGES: Final = (
     *("filepath", "img_path", "image_name", "img", "jpg", "jpeg", "png", "webp", "bmp"),
 )
 """The columns that may hold an image or its path, if none is stated."""
-CAPTIONS: Final = ("captions", "caption", "text", "txt", "sentences", "comment", "cap")
+CAPTIONS: Final = (
+    *("captions", "caption", "text", "txt", "sentences", "raw", "comment", "cap"),
+    "conversations",
+)
 """The columns that may hold captions, if none is stated."""
-_TEXTS: Final = ("raw", "caption", "text", "sentence")
+_TEXTS: Final = ("raw", "caption", "text", "sentence", "value", "content")
 """The keys that may hold the text of a caption that is an object."""
+_ASKING: Final = frozenset({"human", "user", "system"})
+"""Who does not describe the image in a conversation."""
 _SUFFIXES: Final = (".jpg", ".jpeg", ".png", ".webp", ".JPG", ".JPEG", ".PNG")
 _SHOWN_COLUMNS: Final = 20
 _PEEKED: Final = 20
@@ -271,9 +276,11 @@ class Columns:
                 continue
             for position, one in enumerate(value):
                 field = Field(f"{name}[{position}]", one)
+                is_asked = False
                 if isinstance(one, Mapping) and (key := _first(_TEXTS, one)):
+                    is_asked = one.get("from", one.get("role")) in _ASKING
                     field = field.inner(key)
-                yield None if _is_blank(field.value) else field
+                yield None if is_asked or _is_blank(field.value) else field
 
     def _attribution(self, fields: Mapping[str, Any], options: ReadOptions) -> Attribution | None:
         page = source_page({"source_url": fields.get(self._page)}, options) if self._page else None

@@ -33,6 +33,7 @@ from loupe.sources.fiftyone import FiftyOneImporter
 from loupe.sources.hugging_face import HuggingFaceImporter
 from loupe.sources.image_folder import ImageFolderImporter
 from loupe.sources.images import ImageRoot, is_file_below
+from loupe.sources.json_records import JsonImporter
 from loupe.sources.label_studio import LabelStudioImporter
 from loupe.sources.licensed_images import LicensedImagesImporter
 from loupe.sources.parquet import ParquetImporter
@@ -46,7 +47,7 @@ SEVERAL_IDENTITIES: Final = "image_of_several_identities"
 _IMAGE_SUFFIXES: Final = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif")
 _LONGEST_PATH_BYTES: Final = 4096
 UNKNOWN_LICENCE: Final = "Unknown: the format names none"
-_OF_ANYTHING: Final = frozenset({"image-list", "csv", "tsv", "folder", "hf", "img2dataset"})
+_OF_ANYTHING: Final = frozenset({"image-list", "csv", "tsv", "json", "folder", "hf", "img2dataset"})
 """Formats that are not named as what a file may be: most files can be read so."""
 
 
@@ -95,6 +96,7 @@ _READERS: Final[dict[str, type[Importer]]] = {
     "hf": HuggingFaceImporter,
     "image-list": ImageListImporter,
     "img2dataset": Img2DatasetImporter,
+    "json": JsonImporter,
     "label-studio": LabelStudioImporter,
     "licensed-images": LicensedImagesImporter,
     "parquet": ParquetImporter,

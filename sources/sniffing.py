@@ -133,12 +133,13 @@ def format_of(path: Path) -> str:
         raise FormatError(f"there is no {path}")
     if likely := likely_formats(path):
         return likely[0]
-    for name in ("image-list", "csv"):
+    for name in ("json", "image-list", "csv"):
         try:
-            next(importer_for(name).rows(path), None)
+            first = next(importer_for(name).rows(path), None)
         except FormatError:
             continue
-        return name
+        if isinstance(first, SourceRow):
+            return name
     raise FormatError(f"{path} is in no format that is known; {_SEE}")
 
 

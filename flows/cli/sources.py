@@ -52,8 +52,8 @@ def import_(
     and which columns to state.
 
     Args:
-        format_name: Format: parquet, hf, webdataset, img2dataset, csv, tsv, folder, json-lines,
-            fiftyone, label-studio, coco-captions, coco-instances, karpathy-coco,
+        format_name: Format: parquet, hf, webdataset, img2dataset, csv, tsv, json, folder,
+            json-lines, fiftyone, label-studio, coco-captions, coco-instances, karpathy-coco,
             karpathy-flickr30k, cuhk-pedes, icfg-pedes, rstpreid, ufine6926, ufine3c, mscoco-fg,
             flickr30k-fg, ccd, image-list, total-text, licensed-images or videos.
         path: Annotations: a file, folder, pattern or address (s3://…); for videos also a list
