@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple
 
 from loupe.schemas.base import Split
 from loupe.schemas.columns import TableColumns
+from loupe.schemas.errors import UnknownColumnError
 from loupe.schemas.records import Attribution
 from loupe.schemas.validation import nearest_name
 from loupe.sources.annotations import (
@@ -176,7 +177,7 @@ class Columns:
                     meant = nearest_name(str(_folded(one)), known)
                     hint = f"; did you mean {meant}?" if meant else ""
                     what = f" with the column {one!r} ({key}): its columns are {listed}{hint}"
-                    raise importer.stranger(path, what)
+                    raise UnknownColumnError(str(importer.stranger(path, what)))
         image = _folded(stated.image) or _first(IMAGES, known)
         if image is None and stated.identity is None:
             raise importer.stranger(

@@ -12,7 +12,12 @@ from typing import Final
 from pydantic_core import PydanticUndefined
 
 from loupe.schemas.build import format_name
-from loupe.schemas.errors import ConfigurationError, FormatError, UsageError
+from loupe.schemas.errors import (
+    ConfigurationError,
+    FormatError,
+    UnknownColumnError,
+    UsageError,
+)
 from loupe.schemas.plugins import load_plugin, plugins
 from loupe.schemas.processes import scratch_database
 from loupe.schemas.text_files import open_text
@@ -259,6 +264,8 @@ def _naminglikely_formats(path: Path) -> Iterator[None]:
     """Say in a `FormatError` of what other format the file may be."""
     try:
         yield
+    except UnknownColumnError:
+        raise
     except FormatError as error:
         if others := likely_formats(path):
             raise FormatError(f"{error}; this looks like {' or '.join(others)}") from error
