@@ -2,7 +2,7 @@
 
 import os
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, model_validator
 
@@ -60,6 +60,14 @@ Address = Annotated[Path | str, BeforeValidator(_placed_address)]
 """A path, or an address that fsspec reads, such as `s3://bucket/shop.csv`."""
 
 
+def _one_of_the_splits(split: object) -> object:
+    """Refuse the name of a column where a split is stated."""
+    if isinstance(split, str) and split not in get_args(Split):
+        splits = ", ".join(get_args(Split))
+        raise ValueError(f"must be one of {splits}; a column of splits is split_column = {split!r}")
+    return split
+
+
 class SourceSpec(TableColumns):
     """The annotations of images with the folder that their paths are relative to, and the columns.
 
@@ -90,7 +98,7 @@ class SourceSpec(TableColumns):
     format: str
     annotations: Address
     images: Address = ""
-    split: Split = "test"
+    split: Annotated[Split, BeforeValidator(_one_of_the_splits)] = "test"
     granularity: Granularity | None = None
     least_side_px: int = Field(default=8, gt=0)
     greatest_aspect: float = Field(default=20, ge=1, allow_inf_nan=False)

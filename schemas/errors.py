@@ -6,6 +6,7 @@ LoupeError
 ├── UsageError                the user's input cannot be used (exit code 2)
 │   ├── ConfigurationError    a profile, a build file or an environment variable is invalid
 │   ├── FormatError           a file is not in the declared format
+│   │   └── UnknownColumnError  it is, but lacks a column that is stated
 │   └── MissingExtraError     an optional dependency is not installed
 ├── IntegrityError            stored or released data does not match its description
 │   ├── BlobMismatchError     bytes do not match their digest
@@ -43,6 +44,10 @@ class ConfigurationError(UsageError):
 
 class FormatError(UsageError):
     """A file is not in the declared format."""
+
+
+class UnknownColumnError(FormatError):
+    """A file lacks a column that is stated."""
 
 
 class MissingExtraError(UsageError):

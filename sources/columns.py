@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple
 
 from loupe.schemas.base import Split
 from loupe.schemas.columns import TableColumns
+from loupe.schemas.errors import UnknownColumnError
 from loupe.schemas.records import Attribution
 from loupe.schemas.validation import nearest_name
 from loupe.sources.annotations import (
@@ -35,10 +36,15 @@ IMAGES: Final = (
     *("filepath", "img_path", "image_name", "img", "jpg", "jpeg", "png", "webp", "bmp"),
 )
 """The columns that may hold an image or its path, if none is stated."""
-CAPTIONS: Final = ("captions", "caption", "text", "txt", "sentences", "comment", "cap")
+CAPTIONS: Final = (
+    *("captions", "caption", "text", "txt", "sentences", "raw", "comment", "cap"),
+    "conversations",
+)
 """The columns that may hold captions, if none is stated."""
-_TEXTS: Final = ("raw", "caption", "text", "sentence")
+_TEXTS: Final = ("raw", "caption", "text", "sentence", "value", "content")
 """The keys that may hold the text of a caption that is an object."""
+_ASKING: Final = frozenset({"human", "user", "system"})
+"""Who does not describe the image in a conversation."""
 _SUFFIXES: Final = (".jpg", ".jpeg", ".png", ".webp", ".JPG", ".JPEG", ".PNG")
 _SHOWN_COLUMNS: Final = 20
 _PEEKED: Final = 20
@@ -171,7 +177,7 @@ class Columns:
                     meant = nearest_name(str(_folded(one)), known)
                     hint = f"; did you mean {meant}?" if meant else ""
                     what = f" with the column {one!r} ({key}): its columns are {listed}{hint}"
-                    raise importer.stranger(path, what)
+                    raise UnknownColumnError(str(importer.stranger(path, what)))
         image = _folded(stated.image) or _first(IMAGES, known)
         if image is None and stated.identity is None:
             raise importer.stranger(
@@ -271,9 +277,11 @@ class Columns:
                 continue
             for position, one in enumerate(value):
                 field = Field(f"{name}[{position}]", one)
+                is_asked = False
                 if isinstance(one, Mapping) and (key := _first(_TEXTS, one)):
+                    is_asked = one.get("from", one.get("role")) in _ASKING
                     field = field.inner(key)
-                yield None if _is_blank(field.value) else field
+                yield None if is_asked or _is_blank(field.value) else field
 
     def _attribution(self, fields: Mapping[str, Any], options: ReadOptions) -> Attribution | None:
         page = source_page({"source_url": fields.get(self._page)}, options) if self._page else None

@@ -12,7 +12,12 @@ from typing import Final
 from pydantic_core import PydanticUndefined
 
 from loupe.schemas.build import format_name
-from loupe.schemas.errors import ConfigurationError, FormatError, UsageError
+from loupe.schemas.errors import (
+    ConfigurationError,
+    FormatError,
+    UnknownColumnError,
+    UsageError,
+)
 from loupe.schemas.plugins import load_plugin, plugins
 from loupe.schemas.processes import scratch_database
 from loupe.schemas.text_files import open_text
@@ -33,6 +38,7 @@ from loupe.sources.fiftyone import FiftyOneImporter
 from loupe.sources.hugging_face import HuggingFaceImporter
 from loupe.sources.image_folder import ImageFolderImporter
 from loupe.sources.images import ImageRoot, is_file_below
+from loupe.sources.json_records import JsonImporter
 from loupe.sources.label_studio import LabelStudioImporter
 from loupe.sources.licensed_images import LicensedImagesImporter
 from loupe.sources.parquet import ParquetImporter
@@ -46,7 +52,7 @@ SEVERAL_IDENTITIES: Final = "image_of_several_identities"
 _IMAGE_SUFFIXES: Final = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif")
 _LONGEST_PATH_BYTES: Final = 4096
 UNKNOWN_LICENCE: Final = "Unknown: the format names none"
-_OF_ANYTHING: Final = frozenset({"image-list", "csv", "tsv", "folder", "hf", "img2dataset"})
+_OF_ANYTHING: Final = frozenset({"image-list", "csv", "tsv", "json", "folder", "hf", "img2dataset"})
 """Formats that are not named as what a file may be: most files can be read so."""
 
 
@@ -95,6 +101,7 @@ _READERS: Final[dict[str, type[Importer]]] = {
     "hf": HuggingFaceImporter,
     "image-list": ImageListImporter,
     "img2dataset": Img2DatasetImporter,
+    "json": JsonImporter,
     "label-studio": LabelStudioImporter,
     "licensed-images": LicensedImagesImporter,
     "parquet": ParquetImporter,
@@ -257,6 +264,8 @@ def _naminglikely_formats(path: Path) -> Iterator[None]:
     """Say in a `FormatError` of what other format the file may be."""
     try:
         yield
+    except UnknownColumnError:
+        raise
     except FormatError as error:
         if others := likely_formats(path):
             raise FormatError(f"{error}; this looks like {' or '.join(others)}") from error

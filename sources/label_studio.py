@@ -13,7 +13,7 @@ from loupe.sources.records import BadRow, ReadOptions
 _UPLOADED: Final = re.compile(r"[0-9a-f]{8}-(?P<name>.+)")
 """Label Studio puts eight hexadecimal digits before the name of a file that was uploaded."""
 _OF_TASKS: Final = frozenset({"data", "annotations", "completions"})
-_OF_MIN: Final = frozenset({"annotation_id", "annotator", "lead_time", "image"})
+_OF_MIN: Final = frozenset({"annotation_id", "annotator", "lead_time"})
 
 
 class LabelStudioImporter(RecordImporter):

@@ -9,9 +9,10 @@ from typing import Any, Final, NamedTuple
 from loupe.schemas.columns import TableColumns
 from loupe.schemas.errors import FormatError
 from loupe.sources.columns import CAPTIONS, Found, RecordImporter
+from loupe.sources.images import is_file_below
 from loupe.sources.importer import IMPORTERS, importer_for, likely_formats
 from loupe.sources.parquet import ParquetImporter
-from loupe.sources.records import ReadOptions, Row
+from loupe.sources.records import ReadOptions, Row, SourceRow
 
 SHOWN_ROWS: Final = 3
 _LOOKED_AT: Final = 50
@@ -30,6 +31,8 @@ _OF_SUFFIXES: Final = {
     ".tsv": "tsv",
 }
 _LEAST_WORDS: Final = 3
+_MOST_FIELDS: Final = 12
+_MOST_FOLDERS: Final = 100
 _SEE: Final = "docs/sources.md shows what each format looks like"
 _TERMS: Final = '# licence = "CC-BY-4.0"   # the terms of the images: a release needs them'
 
@@ -42,16 +45,26 @@ class Sniffed(NamedTuple):
         columns: the columns that a source should state.
         fields: all that records hold, if columns can be stated.
         rows: the first rows, with these columns.
+        images: the folder of the images, if it is another than that of the annotations.
     """
 
     format: str
     columns: Mapping[str, str | list[str]]
     fields: Sequence[str]
     rows: Sequence[Row]
+    images: Path | None = None
 
-    def table(self, annotations: str, name: str, licence: str | None = None) -> str:
-        """Return the `[[sources]]` of a build file."""
-        keys = {"name": name, "format": self.format, "annotations": annotations, **self.columns}
+    def table(
+        self, annotations: str, name: str, licence: str | None = None, images: str | None = None
+    ) -> str:
+        """Return the `[[sources]]` of a build file; paths are as it states them."""
+        keys: dict[str, str | list[str]] = {
+            "name": name,
+            "format": self.format,
+            "annotations": annotations,
+        }
+        keys |= {"images": images} if images else {}
+        keys |= self.columns
         lines = [f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in keys.items()]
         if licence is not None:
             lines.append(f"licence = {json.dumps(licence, ensure_ascii=False)}")
@@ -59,7 +72,9 @@ class Sniffed(NamedTuple):
             lines.append(
                 '# licence = "CC-BY-4.0"   # the terms of the images: a release needs them'
             )
-        comment = f"# fields: {', '.join(self.fields)}\n" if self.fields else ""
+        more = "…" if len(self.fields) > _MOST_FIELDS else ""
+        fields = ", ".join(self.fields[:_MOST_FIELDS])
+        comment = f"# fields: {fields}{more}\n" if fields else ""
         return comment + "\n".join(["[[sources]]", *lines]) + "\n"
 
 
@@ -80,7 +95,26 @@ def sniff(path: Path) -> Sniffed:
         first = [one for one in islice(found, _LOOKED_AT) if isinstance(one, Found)]
         columns, fields = _proposed(first), _fields_of(first)
     stated = ReadOptions(columns=TableColumns(**columns) if columns else None, images=False)
-    return Sniffed(name, columns, fields, list(islice(importer.rows(path, stated), SHOWN_ROWS)))
+    rows = list(islice(importer.rows(path, stated), SHOWN_ROWS))
+    return Sniffed(name, columns, fields, rows, _images_of(path, rows))
+
+
+def _images_of(path: Path, rows: Sequence[Row]) -> Path | None:
+    """Return the folder near annotations that has the image of the first row.
+
+    None if that is the folder of the annotations, or no folder has it.
+    """
+    root = path if path.is_dir() else path.parent
+    named = next((one for one in rows if isinstance(one, SourceRow) and not one.is_held), None)
+    if named is None:
+        return None
+    inner = [one for one in root.iterdir() if one.is_dir()]
+    nearest = [root, *sorted(inner)[:_MOST_FOLDERS], root.parent]
+    beside = [one for one in root.parent.iterdir() if one.is_dir()]
+    for folder in [*nearest, *sorted(beside)[:_MOST_FOLDERS]]:
+        if any(is_file_below(folder, one) for one in (named.file_path, *named.other_paths)):
+            return None if folder == root else folder
+    return None
 
 
 def format_of(path: Path) -> str:
@@ -99,12 +133,13 @@ def format_of(path: Path) -> str:
         raise FormatError(f"there is no {path}")
     if likely := likely_formats(path):
         return likely[0]
-    for name in ("image-list", "csv"):
+    for name in ("json", "image-list", "csv"):
         try:
-            next(importer_for(name).rows(path), None)
+            first = next(importer_for(name).rows(path), None)
         except FormatError:
             continue
-        return name
+        if isinstance(first, SourceRow):
+            return name
     raise FormatError(f"{path} is in no format that is known; {_SEE}")
 
 

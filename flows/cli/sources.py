@@ -14,10 +14,12 @@ from loupe.schemas.errors import UsageError
 
 if TYPE_CHECKING:
     from loupe.flows.engine.contamination import FolderDuplicates
+    from loupe.sources.sniffing import Sniffed
 
 
 _VIDEOS = "videos"
 _KEYS = "docs/build-files.md"
+_SHOWN = 120
 
 
 def _formats() -> list[str]:
@@ -50,8 +52,8 @@ def import_(
     and which columns to state.
 
     Args:
-        format_name: Format: parquet, hf, webdataset, img2dataset, csv, tsv, folder, json-lines,
-            fiftyone, label-studio, coco-captions, coco-instances, karpathy-coco,
+        format_name: Format: parquet, hf, webdataset, img2dataset, csv, tsv, json, folder,
+            json-lines, fiftyone, label-studio, coco-captions, coco-instances, karpathy-coco,
             karpathy-flickr30k, cuhk-pedes, icfg-pedes, rstpreid, ufine6926, ufine3c, mscoco-fg,
             flickr30k-fg, ccd, image-list, total-text, licensed-images or videos.
         path: Annotations: a file, folder, pattern or address (s3://…); for videos also a list
@@ -130,14 +132,15 @@ def sniff(path: str, *, to: Path | None = None) -> Answer:
         to: Build file to add the [[sources]] to.
     """
     from loupe.flows.engine.importing import COPIES
-    from loupe.schemas.wording import many
+    from loupe.schemas.wording import many, shortened
     from loupe.sources.records import BadRow
     from loupe.sources.remote import hub_address, located
     from loupe.sources.sniffing import sniff as sniffed
 
     place = located(hub_address(path), "", settings().home / COPIES, note)
     found = sniffed(place.annotations)
-    table = found.table(_as_stated(path, to), source_name(path))
+    folder = to.parent if to else Path()
+    table = table_of(found, path, folder, source_name(path))
     if to is not None:
         with to.open("a", encoding="utf-8") as file:
             file.write(f"\n{table}")
@@ -148,7 +151,7 @@ def sniff(path: str, *, to: Path | None = None) -> Answer:
             lines.append(f"  {row.file}, record {row.index:,}: cannot be used: {row.detail}")
             continue
         lines.append(f"  {row.file_path} (identity {row.identity}, {row.split})")
-        lines += [f"    {caption}" for caption in row.captions]
+        lines += [f"    {shortened(caption, _SHOWN)}" for caption in row.captions]
         if not row.captions:
             lines.append("    no caption")
     added = f"added to {to}:" if to else "for a build file:"
@@ -164,18 +167,25 @@ def sniff(path: str, *, to: Path | None = None) -> Answer:
     return Answer(document, [*lines, "", Note(f"{shown} shown, with nothing imported")])
 
 
-def _as_stated(path: str, to: Path | None) -> str:
-    """Return a path as a build file states it, relative to its folder."""
-    if to is None or "://" in path or not Path(path).parent.exists():
-        return path
-    return os.path.relpath(path, to.parent)
+def table_of(
+    found: "Sniffed", path: str, folder: Path, name: str, licence: str | None = None
+) -> str:
+    """Return the `[[sources]]` of a build file in a folder, which paths are relative to."""
+    if "://" in path or not Path(path).parent.exists():
+        return found.table(path, name, licence)
+    stated = path if Path(path).is_absolute() else os.path.relpath(path, folder)
+    images = found.images and os.path.relpath(found.images, folder)
+    return found.table(stated, name, licence, images or None)
 
 
 def source_name(path: str) -> str:
     """Return a name for the source at a path."""
-    stem = Path(path.rstrip("/")).name.partition(".")[0].partition("@")[0]
-    letters = "".join(one if one.isascii() and one.isalnum() else "-" for one in stem)
-    return letters.strip("-")[:60] or "source"
+    name = Path(path.rstrip("/")).name.partition("@")[0]
+    stem = name if Path(path).is_dir() else name.partition(".")[0]
+    letters = "".join(
+        one if one.isascii() and (one.isalnum() or one == ".") else "-" for one in stem
+    )
+    return letters.strip("-.")[:60] or "source"
 
 
 def duplicates(

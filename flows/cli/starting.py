@@ -1,7 +1,6 @@
 """`loupe init`: a build file for the user's own data, from five questions."""
 
 import json
-import os
 import re
 import sys
 from collections.abc import Callable
@@ -12,12 +11,14 @@ import typer
 
 from loupe.flows.cli.options import settings
 from loupe.flows.cli.output import Answer, note
-from loupe.flows.cli.sources import source_name
+from loupe.flows.cli.sources import source_name, table_of
 from loupe.schemas.errors import UsageError
+from loupe.schemas.wording import shortened
 
 if TYPE_CHECKING:
     from loupe.sources.sniffing import Sniffed
 
+_SHOWN: Final = 80
 _BUILDS: Final = ("pipeline", "build-ufine3c", "build-ccd")
 
 
@@ -65,8 +66,8 @@ def init(
     parse_policy(review)
     target = out or Path(f"{name}.toml")
     text = _pipeline if build == "pipeline" else _build
-    annotations = data if "://" in data else os.path.relpath(place.annotations, target.parent)
-    source = found.table(annotations, _other_than(name, source_name(data)), licence)
+    source_called = _other_than(name, source_name(data))
+    source = table_of(found, data, target.parent, source_called, licence)
     content = text(str(build), name, review, source)
     try:
         with target.open("x", encoding="utf-8") as file:
@@ -133,7 +134,9 @@ def _shown(found: "Sniffed") -> str:
     if not usable:
         return "records that cannot be used (loupe sources sniff says why)"
     first = usable[0]
-    return f"{first.file_path} with {first.captions[0]!r}" if first.captions else first.file_path
+    if not first.captions:
+        return first.file_path
+    return f"{first.file_path} with {shortened(first.captions[0], _SHOWN)!r}"
 
 
 def _other_than(dataset: str, name: str) -> str:

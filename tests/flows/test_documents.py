@@ -99,6 +99,7 @@ NOT_RUN: dict[str, dict[str, str]] = {
     "docs/services.md": {
         "loupe up": SERVERS, "prefect ": SERVERS, "loupe down": SERVERS, "loupe status": SERVERS,
     },
+    "docs/sources.md": {"loupe sources sniff s3": ELSEWHERE + "tests/sources/test_remote.py"},
     "docs/training.md": {
         "loupe": LONG, "prefect ": SERVERS, "accelerate": GPU, "torchrun": GPU,
     },

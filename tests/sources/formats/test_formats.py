@@ -80,3 +80,12 @@ def test_a_range_of_shards_is_read_in_order(tmp_path: Path) -> None:
     places = [(one.file_path, one.captions) for one in rows if isinstance(one, SourceRow)]
     assert places == [("000.tar/a", ("one 0",)), ("001.tar/a", ("one 1",))]
     assert len(rows_of("webdataset", tmp_path / "*.tar")) == 3
+
+
+def test_the_folder_of_images_is_found_beside_their_table(tmp_path: Path) -> None:
+    (tmp_path / "scans").mkdir()
+    (tmp_path / "scans" / "a.jpg").write_bytes(pictures()[0].data)
+    (tmp_path / "a.csv").write_text("file,title\na.jpg,A mug of clay\n")
+    found = sniff(tmp_path / "a.csv")
+    assert found.images == tmp_path / "scans"
+    assert found.columns == {"captions": ["title"]}
