@@ -19,7 +19,12 @@ from loupe.flows.engine.context import RunContext
 from loupe.flows.engine.embedding import CachedEmbedder, of_texts
 from loupe.flows.engine.report import StageReport
 from loupe.flows.exploring.items import Filter, Items, StoreItems
-from loupe.flows.exploring.table import NOTHING_COMPARED, Compared, write_table
+from loupe.flows.exploring.table import (
+    NOTHING_COMPARED,
+    Compared,
+    require_fields,
+    write_table,
+)
 from loupe.flows.exploring.vectors import (
     Space,
     best_space,
@@ -104,12 +109,13 @@ class Session:
 
         with progress.shown(report, len(ids)):
             self._compare(ids)
-            shown = write_table(
+            written = write_table(
                 self._table, self._items, ids, self._compared, self._filters, on_page
             )
-        if not shown:
+        require_fields(self._filters, written.fields)
+        if not written.shown:
             raise UsageError(f"no image of {self._items.name} meets the filters")
-        return shown
+        return written.shown
 
     def open(self, studio: Studio) -> None:
         """Load the written images, and the tags of earlier sessions, into LightlyStudio."""

@@ -5,8 +5,9 @@ whether it is gone. Rows are written in pages, so that memory does not grow with
 """
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -92,6 +93,13 @@ class Compared:
 NOTHING_COMPARED = Compared(None, None, None, None)
 
 
+class Written(NamedTuple):
+    """How many images are shown, and the fields that those in question have."""
+
+    shown: int
+    fields: frozenset[str]
+
+
 def write_table(
     path: Path,
     items: Items,
@@ -99,13 +107,10 @@ def write_table(
     compared: Compared,
     filters: Sequence[Filter] = (),
     on_page: Callable[[int], None] = lambda _images: None,
-) -> int:
+) -> Written:
     """Write the images that meet all filters; those that do not, or are no longer there, are gone.
 
-    Returns how many are shown. `on_page` is called with the number of images that were read.
-
-    Raises:
-        UsageError: a filter names a field that no image has.
+    `on_page` is called with the number of images that were read.
     """
     shown, names = 0, set[str]()
     with pq.ParquetWriter(path, _SCHEMA) as writer:
@@ -118,10 +123,19 @@ def write_table(
             writer.write_table(pa.Table.from_pylist(rows, _SCHEMA))
             shown += len(kept)
             on_page(len(page))
+    return Written(shown, frozenset(names))
+
+
+def require_fields(filters: Sequence[Filter], fields: Collection[str]) -> None:
+    """Refuse filters by fields that no image has.
+
+    Raises:
+        UsageError: one names such a field.
+    """
     for one in filters:
-        if names and one.name not in names:
-            raise UsageError(f"no image has a field {one.name!r}; {nearest_hint(one.name, names)}")
-    return shown
+        if one.name not in fields:
+            hint = nearest_hint(one.name, fields)
+            raise UsageError(f"no image has a field {one.name!r}; {hint}")
 
 
 def _kept(

@@ -8,6 +8,7 @@ Answers allow the page to load nothing from elsewhere.
 
 import hmac
 import html
+import logging
 import secrets
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
@@ -36,6 +37,7 @@ from loupe.schemas.errors import LoupeError
 from loupe.services.desk_server.loupe_desk.origin import READING, is_foreign
 from loupe.services.process import LOOPBACK, PLAIN_HTTP
 
+_log = logging.getLogger(__name__)
 LOGIN = "/loupe/login"
 _ANSWER_SECONDS = 1800.0  # the map of a million embeddings takes minutes
 _PAGE_SCRIPT = "/loupe/page.js"
@@ -207,7 +209,10 @@ def create_door(
     async def hand_on(request: Request) -> Response:
         is_page = request.method == "GET" and "text/html" in request.headers.get("accept", "")
         if is_page:
-            await run_in_threadpool(explored.refresh)
+            try:
+                await run_in_threadpool(explored.refresh)
+            except LoupeError as error:
+                _log.warning("the page shows an earlier state: %s", error)
         answer = await _forwarded(backend, request, plain=is_page)
         if request.method not in READING and "/tags" in request.url.path:
             await answer.aread()

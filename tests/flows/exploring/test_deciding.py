@@ -1,5 +1,6 @@
 """Decisions of the lead from the explorer, and what the next run makes of them."""
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -13,8 +14,10 @@ from loupe.db.reviews import priorities
 from loupe.flows.engine.context import RunContext
 from loupe.flows.exploring.deciding import Wanted, plan_decision
 from loupe.flows.exploring.items import StoreItems
+from loupe.flows.exploring.session import folder_of
 from loupe.release.format.row_files import read_release
 from loupe.schemas.errors import UsageError
+from tests.flows.command_line import Loupe
 from tests.flows.exploring.conftest import DATASET, People
 
 REWRITES = f"{DATASET}-rewrites"
@@ -114,3 +117,23 @@ def test_bad_decisions_are_refused_in_a_sentence(
     wanted = Wanted(action=action, reason=reason, items=tuple(items.ids()), ground=ground)
     with pytest.raises(UsageError, match=message):
         plan_decision(people.run, wanted)
+
+
+def test_a_tag_is_applied_from_the_command_line_once_it_is_confirmed(
+    people: People, loupe: Loupe
+) -> None:
+    people.build("1.0.0")
+    chosen = people.items.ids()[:2]
+    tags = folder_of(people.run.settings.home, DATASET) / "tags.json"
+    tags.write_text(json.dumps({"blurred": chosen}))
+    apply = ("explore", DATASET, "--apply")
+    unconfirmed = loupe(*apply, "blurred=reject", "--reason", "motion blur")
+    assert unconfirmed.exit_code == 2
+    assert "reject 2 images" in unconfirmed.err
+    assert "nothing was decided; add --yes" in unconfirmed.err
+    unknown = loupe(*apply, "blured=reject", "--reason", "motion blur", "--yes")
+    assert "did you mean blurred?" in unknown.err
+    assert "rejected" not in states(people.run, "image")
+    done = loupe(*apply, "blurred=reject", "--reason", "motion blur", "--yes", "--json")
+    assert done.json == {"decided": ["rejected 2 images; the next run leaves them out"]}
+    assert states(people.run, "image").count("rejected") == 2

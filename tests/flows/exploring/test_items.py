@@ -9,11 +9,12 @@ from loupe.db.decisions import decide
 from loupe.db.entities import AgentRef, NewDecision
 from loupe.db.exploring import changed_images, mark_now
 from loupe.flows.exploring.items import Filter, ReleaseItems, Value
-from loupe.flows.exploring.table import NOTHING_COMPARED, Compared, write_table
+from loupe.flows.exploring.table import NOTHING_COMPARED, Compared, require_fields, write_table
 from loupe.flows.exploring.vectors import best_space, image_vectors, neighbours
 from loupe.models.profiles.loader import load_profile
 from loupe.schemas.base import sha256_of
 from loupe.schemas.errors import IntegrityError, UsageError
+from tests.db.review_samples import Desk
 from tests.flows.exploring.conftest import DATASET, People
 from tests.release.notice_samples import notice_of
 
@@ -63,9 +64,9 @@ def test_the_table_holds_vectors_neighbours_and_only_what_filters_keep(
     compared = Compared(store, vectors, neighbours(vectors.rows), space.text_space(store))
     path = tmp_path / "items.parquet"
     first = next(iter(items.read(ids[:1]))).fields["identity"]
-    shown = write_table(path, items, ids, compared, [Filter.parsed(f"identity={first}")])
+    written = write_table(path, items, ids, compared, [Filter.parsed(f"identity={first}")])
     rows = pq.read_table(path).to_pylist()
-    assert shown == sum(not row["gone"] for row in rows) == 2
+    assert written.shown == sum(not row["gone"] for row in rows) == 2
     assert len(rows) == len(ids)
     for row in rows:
         if not row["gone"]:
@@ -108,9 +109,12 @@ def test_a_condition_of_another_form_is_refused(condition: str) -> None:
 
 def test_an_unknown_field_is_refused_with_the_nearest(people: People, tmp_path: Path) -> None:
     people.build("1.0.0")
-    path, ids = tmp_path / "items.parquet", people.items.ids()
+    written = write_table(
+        tmp_path / "items.parquet", people.items, people.items.ids(), NOTHING_COMPARED
+    )
+    require_fields([Filter.parsed("source=x")], written.fields)
     with pytest.raises(UsageError, match="no image has a field 'sorce'; did you mean source"):
-        write_table(path, people.items, ids, NOTHING_COMPARED, [Filter.parsed("sorce=x")])
+        require_fields([Filter.parsed("sorce=x")], written.fields)
 
 
 def test_only_images_with_something_new_have_changed(people: People) -> None:
@@ -123,3 +127,18 @@ def test_only_images_with_something_new_have_changed(people: People) -> None:
     agent = AgentRef("person", "somebody")
     decide(store, [NewDecision(first, "reject", agent), NewDecision(text.id, "reject", agent)])
     assert changed_images(store, DATASET, before) == {first, second}
+
+
+def test_open_tasks_and_the_agreement_of_people_are_fields(people: People) -> None:
+    people.build("1.0.0")
+    first, second = list(people.items.read(people.items.ids()))[:2]
+    rewrites = [one.id for one in first.texts if one.kind == "rewrite"]
+    desk = Desk(people.run.store, f"{DATASET}-rewrites")
+    for person in ("a", "c"):
+        desk.answer(rewrites[0], person, "accept")
+    desk.answer(rewrites[0], "b", "reject")
+    desk.give(rewrites[1], "a")
+    shown, other = people.items.read([first.id, second.id])
+    assert shown.fields["agreement"] == 0.67
+    assert shown.fields["queue"] == f"{DATASET}-rewrites"
+    assert not {"agreement", "queue"} & other.fields.keys()
