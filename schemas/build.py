@@ -2,7 +2,7 @@
 
 import os
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, model_validator
 
@@ -12,6 +12,7 @@ from loupe.schemas.errors import ConfigurationError
 from loupe.schemas.plugins import plugins
 from loupe.schemas.records import Granularity, Method
 from loupe.schemas.retrieval_task import RENDERED_TASKS, TASK_FORMS, TaskForm
+from loupe.schemas.shortcuts import ShortcutQuestion
 from loupe.schemas.similarity import TEST_SHARE
 from loupe.schemas.taxonomy import RetrievalTask, Tier
 from loupe.schemas.text_files import read_toml
@@ -41,6 +42,22 @@ def _placed_other(named: str, info: ValidationInfo) -> str:
 def _placed_video(address: str, info: ValidationInfo) -> str:
     """Resolve the address of videos; one with a scheme (`s3://…`) is not changed."""
     return address if "://" in address else str(placed(Path(address), info))
+
+
+def _known_shortcut(name: str) -> str:
+    """Return what a build accepts, if there is such a question to blind opponents."""
+    questions = get_args(ShortcutQuestion)
+    question = name.partition(" by ")[0]
+    if question not in questions:
+        raise ValueError(
+            f"must be a question to blind opponents, or QUESTION by OPPONENT; "
+            f"{nearest_hint(question, questions)}"
+        )
+    return name
+
+
+AcceptedShortcut = Annotated[str, AfterValidator(_known_shortcut)]
+"""A shortcut that a build accepts: `original captions`, or `original captions by wording`."""
 
 
 def _listed(value: object) -> object:
@@ -168,9 +185,7 @@ class Build(Record):
     ] = ()
     max_unusable_share: float = Field(default=0.5, gt=0, le=1)
     images: ReleasedImages | None = IF_KNOWN
-    accepted_shortcuts: Annotated[
-        tuple[Annotated[str, Field(pattern=r"\S")], ...], BeforeValidator(_listed)
-    ] = IF_ANY
+    accepted_shortcuts: Annotated[tuple[AcceptedShortcut, ...], BeforeValidator(_listed)] = IF_ANY
     sources: tuple[SourceSpec | VideoSourceSpec, ...] = Field(min_length=1)
 
     @model_validator(mode="before")
