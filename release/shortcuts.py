@@ -142,8 +142,8 @@ def _refuse(certificate: ShortcutCertificate) -> None:
     hint = f" ({'; '.join(hints)})" if hints else ""
     raise UsageError(
         f"nothing is released, because it can be scored without its content: "
-        f"{shortcut_sentence(worst)}; remove what gives it away, or state in the build that you "
-        f"accept it: accepted_shortcuts = [{names}]{hint}"
+        f"{shortcut_sentence(worst)}; remove what gives it away, or accept it in the build file or "
+        f"in releases.toml: accepted_shortcuts = [{names}]{hint}"
     )
 
 

@@ -13,6 +13,7 @@ from loupe.schemas.errors import ConfigurationError
 from loupe.schemas.plugins import plugins
 from loupe.schemas.records import Granularity, Method
 from loupe.schemas.retrieval_task import RENDERED_TASKS, TASK_FORMS, TaskForm
+from loupe.schemas.shortcuts import ShortcutQuestion
 from loupe.schemas.similarity import TEST_SHARE
 from loupe.schemas.taxonomy import RetrievalTask, Tier
 from loupe.schemas.text_files import read_toml
@@ -49,6 +50,22 @@ def _placed_address(address: object, info: ValidationInfo) -> object:
     if isinstance(address, str) and (is_remote(address) or not address):
         return address
     return placed(Path(address), info) if isinstance(address, str | Path) else address
+
+
+def _known_shortcut(name: str) -> str:
+    """Return what a build accepts, if there is such a question to blind opponents."""
+    questions = get_args(ShortcutQuestion)
+    question = name.partition(" by ")[0]
+    if question not in questions:
+        raise ValueError(
+            f"must be a question to blind opponents, or QUESTION by OPPONENT; "
+            f"{nearest_hint(question, questions)}"
+        )
+    return name
+
+
+AcceptedShortcut = Annotated[str, AfterValidator(_known_shortcut)]
+"""A shortcut that a build accepts: `original captions`, or `original captions by wording`."""
 
 
 def is_remote(address: str | Path) -> bool:
@@ -197,9 +214,7 @@ class Build(Record):
     ] = ()
     max_unusable_share: float = Field(default=0.5, gt=0, le=1)
     images: ReleasedImages | None = IF_KNOWN
-    accepted_shortcuts: Annotated[
-        tuple[Annotated[str, Field(pattern=r"\S")], ...], BeforeValidator(listed)
-    ] = IF_ANY
+    accepted_shortcuts: Annotated[tuple[AcceptedShortcut, ...], BeforeValidator(listed)] = IF_ANY
     strict: bool = False
     sources: tuple[SourceSpec | VideoSourceSpec, ...] = Field(min_length=1)
 

@@ -10,6 +10,7 @@ from pydantic import Field
 from loupe.db.entities import datasets_of, find
 from loupe.db.store import Store
 from loupe.schemas.base import Record
+from loupe.schemas.build import AcceptedShortcut
 from loupe.schemas.encoding import ReleasedImages
 from loupe.schemas.errors import UsageError
 from loupe.schemas.records import Source
@@ -29,7 +30,7 @@ class Statement(ReleaseAbout):
 
     permitted_terms: dict[str, str] = Field(default_factory=dict)
     images: ReleasedImages | None = None
-    accepted_shortcuts: tuple[str, ...] = ()
+    accepted_shortcuts: tuple[AcceptedShortcut, ...] = ()
 
 
 class Statements(Record):

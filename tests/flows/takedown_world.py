@@ -245,9 +245,7 @@ class TakedownWorld:
         """
         of_person = {sha256_of(row["image"]["bytes"]) for row in self.crops[person]}
         listed = list(rows)
-        files = {
-            one["file_path"] for one in listed if sha256_of(one["image"]["bytes"]) in of_person
-        }
+        files = {one["file_path"] for one in listed if stored_digest(one) in of_person}
         return [
             one
             for one in listed
@@ -260,6 +258,11 @@ class TakedownWorld:
 
     def _video(self, name: str) -> TrueVideo:
         return next(one for one in self.known.videos if Path(one.file_path).name == Path(name).name)
+
+
+def stored_digest(row: Row) -> str:
+    """Return the digest of the stored image of a row, which may be encoded for the release."""
+    return str(row.get("stored_sha256") or row["sha256"])
 
 
 def released_rows(folder: Path) -> Iterator[Row]:

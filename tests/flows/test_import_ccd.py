@@ -93,7 +93,9 @@ def test_a_group_whose_anchor_has_no_image_is_rejected(
     home_run: RunContext, published: Path, tmp_path: Path
 ) -> None:
     folder = Path(shutil.copytree(published / "data", tmp_path / "data"))
-    (folder / "images/1.jpg").unlink()
+    lines = (folder / "test.json").read_text("utf-8").splitlines()
+    anchor = next(row for row in map(json.loads, lines) if "ori_image" not in row)
+    (folder / "images" / anchor["image"]).unlink()
     spec = SourceSpec(
         name=NAME, format="ccd", annotations=folder / "test.json", images=folder / "images"
     )

@@ -84,6 +84,10 @@ def test_errors_in_the_file_are_named(tmp_path: Path) -> None:
         ("[all]\ndoi = 'https://doi.org/10.1/x'", "all.doi: must be a DOI, such as 10.5281/"),
         ("[all]\ncreators = [{ given_names = 'Ada' }]", "a person must have family_names; got"),
         ("[datasets.x]\ncreators = [{ name = 'a', given_names = 'b' }]", "either family_names"),
+        (
+            "[all]\naccepted_shortcuts = ['original caption']",
+            "blind opponents, or QUESTION by OPPONENT; did you mean original captions?",
+        ),
         ("[all]\nhomepage = 'javascript:alert(1)'", "all.homepage: must be a web address"),
     ]
     for text, says in cases:

@@ -74,6 +74,17 @@ def test_an_image_that_an_editor_made_is_not_resampled_again() -> None:
     assert not np.array_equal(once, again)
 
 
+def test_an_original_gets_the_bytes_of_a_copy_that_an_editor_only_resampled() -> None:
+    """A megapixel and back, as `QwenImageEdit` does with a picture of three to two."""
+    photograph = _photograph("PNG")
+    lanczos = Image.Resampling.LANCZOS
+    copy = _opened(photograph).resize((1248, 832), lanczos).resize((96, 64), lanczos)
+    buffer = io.BytesIO()
+    copy.save(buffer, "PNG")
+    edited = encode(buffer.getvalue(), ROUND_TRIP, (96, 64), was_edited=True)
+    assert encode(photograph, ROUND_TRIP, (96, 64), was_edited=False) == edited
+
+
 @pytest.mark.parametrize(
     ("sizes", "wanted"),
     [
