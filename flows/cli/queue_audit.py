@@ -35,7 +35,8 @@ def errors(queue: QueueArgument, *, show: Annotated[int, typer.Option(min=0)] = 
         )
     statistics = found.statistics
     header = ("kind", "accepted", "seen by people", "audited", "wrong", "95 % interval")
-    rows = [_row(one) for one in (statistics, *statistics.kinds)]
+    parts = statistics.kinds if len(statistics.kinds) == 1 else (statistics, *statistics.kinds)
+    rows = [_row(one) for one in parts]
     lines: list[Line] = [Table(f"{chosen.name}:", header, rows)]
     if statistics.unmeasured:
         lines.append(
@@ -43,7 +44,7 @@ def errors(queue: QueueArgument, *, show: Annotated[int, typer.Option(min=0)] = 
             f"are wrong is not known; ask with: loupe queue audit {chosen.name} --size 100"
         )
     doubtful = list(most_doubtful(found))
-    listed = [(f"{100 * chance:.0f} %", found.kinds[id_], id_) for id_, chance in doubtful[:show]]
+    listed = [(f"{100 * chance:.1f} %", found.kinds[id_], id_) for id_, chance in doubtful[:show]]
     if listed:
         lines.append(Table("the most doubtful:", ("wrong at", "kind", "item"), listed))
         lines.append(f"  to ask about them again: loupe queue reopen {chosen.name} ID …")

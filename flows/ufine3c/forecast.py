@@ -18,6 +18,17 @@ _CHARACTERS_PER_TOKEN = 4.0  # English text, the usual estimate
 _SAMPLED_CAPTIONS = 200
 
 
+class CallSize(NamedTuple):
+    """How many texts of the length of a caption a call shows a model, and how many it writes."""
+
+    shown: int
+    written: int
+
+
+REWRITE = CallSize(shown=1, written=1)
+JUDGEMENT = CallSize(shown=2, written=3)  # each fact of the caption, with a verdict, as JSON
+
+
 class ForecastRow(NamedTuple):
     """The remaining work of one model; tokens are estimates, `cost` is None without prices."""
 
@@ -74,22 +85,23 @@ def forecast(store: Store, plans: Plans) -> list[ForecastRow]:
     Equal captions are counted one by one but sent once.
 
     Tokens per call are the mean of this model's calls of this kind so far. Before the first call,
-    they are estimated from the prompt and the first captions (a rewrite is as long as its caption).
+    they are estimated from the prompt and the first captions (a rewrite is as long as its caption,
+    a judgement three times as long).
     Captions that are not imported and drawn yet are not counted. The judge reads every later
     rewrite, too.
     """
     rows = [
-        forecast_calls(store, plan, plan.count_pending(store), texts=1) for plan in plans.rewriting
+        forecast_calls(store, plan, plan.count_pending(store), REWRITE) for plan in plans.rewriting
     ]
     if plans.judging is not None:
         calls = plans.judging.count_pending(store) + sum(row.calls for row in rows)
-        rows.append(forecast_calls(store, plans.judging, calls, texts=2))
+        rows.append(forecast_calls(store, plans.judging, calls, JUDGEMENT))
     return rows
 
 
-def forecast_calls(store: Store, plan: StagePlan, calls: int, texts: int) -> ForecastRow:
-    """Return a model's forecast in a stage; every call shows it that many texts."""
-    tokens_in, tokens_out = _tokens_a_call(store, plan, texts)
+def forecast_calls(store: Store, plan: StagePlan, calls: int, size: CallSize) -> ForecastRow:
+    """Return a model's forecast in a stage."""
+    tokens_in, tokens_out = _tokens_a_call(store, plan, size)
     total_in, total_out = round(calls * tokens_in), round(calls * tokens_out)
     prices = plan.spec.prices
     return ForecastRow(
@@ -102,7 +114,7 @@ def forecast_calls(store: Store, plan: StagePlan, calls: int, texts: int) -> For
     )
 
 
-def _tokens_a_call(store: Store, plan: StagePlan, texts: int) -> tuple[float, float]:
+def _tokens_a_call(store: Store, plan: StagePlan, size: CallSize) -> tuple[float, float]:
     if isinstance(plan.spec, BuiltinRewriter | ImportedRewrites):
         return 0.0, 0.0
     dataset, asked = plan.inputs.dataset, (str(plan.spec.ref), plan.stage)
@@ -113,5 +125,5 @@ def _tokens_a_call(store: Store, plan: StagePlan, texts: int) -> tuple[float, fl
     captions = islice(find(store, dataset, Caption.kind), _SAMPLED_CAPTIONS)
     lengths = [len(one.record(Caption).text) for one in captions]
     mean = sum(lengths) / len(lengths) if lengths else 0.0
-    read = len(plan.prompt.text) + texts * mean
-    return read / _CHARACTERS_PER_TOKEN, mean / _CHARACTERS_PER_TOKEN
+    read, written = len(plan.prompt.text) + size.shown * mean, size.written * mean
+    return read / _CHARACTERS_PER_TOKEN, written / _CHARACTERS_PER_TOKEN

@@ -18,7 +18,7 @@ from loupe.flows.engine.scope import EVERYTHING, Scope
 from loupe.flows.ufine3c.faithfulness import VERSION as CHECK_VERSION
 from loupe.flows.ufine3c.faithfulness import check_rewrites as check_all
 from loupe.flows.ufine3c.faithfulness import checking_stage
-from loupe.flows.ufine3c.forecast import forecast_calls, rewriters_of
+from loupe.flows.ufine3c.forecast import JUDGEMENT, REWRITE, forecast_calls, rewriters_of
 from loupe.flows.ufine3c.judging import judge_rewrites, plan_judging
 from loupe.flows.ufine3c.rewriting import VERSION, plan_rewriting, rewrite_captions
 from loupe.prompts.loader import load_prompt
@@ -95,7 +95,7 @@ class _Rewriting(Part):
         plans = self._plans(run.dataset, run.profile, scope)
         for plan in plans:
             run.say(
-                forecast_calls(run.store, plan, plan.count_pending(run.store), texts=1).sentence
+                forecast_calls(run.store, plan, plan.count_pending(run.store), REWRITE).sentence
             )
         for plan in plans:
             settings = self._settings(run.profile)
@@ -163,7 +163,7 @@ class _Checking(Part):
         if run.profile.judge is None:
             return
         plan = plan_judging(run.dataset, run.profile.judge, scope)
-        run.say(forecast_calls(run.store, plan, plan.count_pending(run.store), texts=2).sentence)
+        run.say(forecast_calls(run.store, plan, plan.count_pending(run.store), JUDGEMENT).sentence)
         run.add(judge_rewrites(run.context, plan, scope))
         _store_measurement(run, run.profile.judge)
 

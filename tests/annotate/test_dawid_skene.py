@@ -48,7 +48,7 @@ def test_items_nobody_saw_are_as_often_wrong_as_those_of_their_kind() -> None:
     passed = [voted("passed", auditor=False)] * 100
     unseen = {kind: voted(kind) for kind in ("doubted", "passed")}
     found = quick([*seen, *passed, *(one for one in unseen.values() for _ in range(50))])
-    assert 0.2 < found.probability[unseen["doubted"]] < 0.5
+    assert 0.3 < found.probability[unseen["doubted"]] < 0.6, "the only person may miss some"
     assert found.probability[unseen["passed"]] < 0.08
     assert found.shares["doubted"].items == found.shares["passed"].items == 150
 

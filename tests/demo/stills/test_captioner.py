@@ -109,6 +109,21 @@ def test_a_revision_changes_detail_as_requested_without_repetition() -> None:
     assert min(asked[direction] for direction in Direction) > 12
 
 
+def test_further_captions_are_new_and_have_other_detail_than_those_that_failed() -> None:
+    for image, truth in stills()[:8]:
+        first = captions_in(ask(CAPTION_PURPOSE, CaptionBrief(task=truth.task), image))
+        brief = CaptionBrief(
+            task=truth.task, count=2, too_detailed=tuple(first[:2]), taken=tuple(first[2:])
+        )
+        further = captions_in(ask(CAPTION_PURPOSE, brief, image))
+        assert len(further) == 2
+        assert not set(further) & set(first)
+        assert all(is_true(caption, content_of(truth.scene)) for caption in further)
+        teller = StillTeller(content_of(truth.scene), truth.task)
+        least = min(map(teller.size_of, first[:2]))
+        assert min(map(teller.size_of, further)) < max(2, least)
+
+
 def test_a_confusing_caption_is_true_of_its_image_with_few_changed_words() -> None:
     families: dict[int, list[tuple[ChatImage, StillTruth]]] = defaultdict(list)
     for image, truth in stills():
