@@ -18,7 +18,6 @@ from loupe.flows.cli.options import (
 )
 from loupe.flows.cli.output import Answer, Figure, Note, Table, first
 from loupe.schemas.errors import UsageError
-from loupe.schemas.provenance import State
 from loupe.schemas.wording import many
 
 if TYPE_CHECKING:
@@ -91,6 +90,7 @@ def search(
         ids: Print only ids, one per line.
     """
     from loupe.annotate.queues import search_items
+    from loupe.schemas.provenance import State
 
     known = get_args(State)
     for unknown in (one for one in state or () if one not in known):

@@ -71,6 +71,7 @@ NOT_RUN: dict[str, dict[str, str]] = {
     "docs/one-gpu.md": {"uv ": GPU, "vllm": GPU, "loupe run": GPU},
     "docs/profiles.md": {"loupe run": GPU},
     "docs/python.md": {"loupe run": ELSEWHERE + "tests/api/test_python_page.py"},
+    "docs/team.md": {"": "sets up a server; see tests/services/test_public.py"},
     "docs/recos.md": {
         "loupe run": KEY, "loupe release": KEY, "loupe evaluate": KEY,
     },
