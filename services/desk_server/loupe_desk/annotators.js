@@ -216,8 +216,8 @@ document.addEventListener("click", event => {
   }, true);
 })();
 
-// What Label Studio says to developers is said in plain words, and an image that could not be loaded
-// can be asked for again; drafts are kept.
+// That an image could not be loaded is said in plain words, not in those for developers, and it can be
+// asked for again; drafts are kept.
 (() => {
   const say = (place, text) => {
     const line = document.createElement("p"), again = document.createElement("button");
@@ -230,12 +230,8 @@ document.addEventListener("click", event => {
     place.replaceChildren(line);
   };
   const MISSING = "The image could not be loaded.";
-  const NOT_SAVED = "Your answer is not saved yet; this page keeps it. Submit it again.";
   new MutationObserver(() => {
     for (const fault of document.querySelectorAll("[data-testid^='error:']:not(:has(.loupe-unloaded))")) say(fault, MISSING);
-    for (const link of document.querySelectorAll("[class*=toast] a")) {
-      if (link.textContent.includes("contact our team")) link.parentElement.textContent = NOT_SAVED;
-    }
     const editor = document.querySelector(".lsf-editor:not([role])");
     editor?.setAttribute("role", "main");
     editor?.setAttribute("aria-label", "Task");
