@@ -24,10 +24,11 @@ _OWN_PAGE = {"same-origin", "none"}
 class LocalRequestsOnly:
     """Refuses requests from web pages of other origins, over HTTP or a WebSocket.
 
-    `Host` must name this server, or its `public` origin behind a proxy: a foreign host name that resolves to this address (DNS rebinding)
-    would otherwise make a foreign page one of ours. `Origin`, which browsers send with every
-    WebSocket and every request that changes something, must be one of our own pages. A foreign page
-    may link to our pages, but neither embed them nor load parts of them.
+    `Host` must name this server, or its `public` origin behind a proxy: a foreign host name that
+    resolves to this address (DNS rebinding) would otherwise make a foreign page one of ours.
+    `Origin`, which browsers send with every WebSocket and every request that changes something,
+    must be one of our own pages. A foreign page may link to our pages, but neither embed them nor
+    load parts of them.
 
     Bodies must be declared as JSON: Prefect treats a body without a content type as JSON, and a
     page of any origin may send one without a CORS preflight, which `application/json` requires.

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from loupe.models.profiles.settings import Settings
 from loupe.schemas.base import Record
 from loupe.schemas.processes import PYTHON, write_atomically
-from loupe.services import blob_server, label_studio, prefect_server, public
+from loupe.services import blob_server, caddy, label_studio, prefect_server
 from loupe.services.blob_server import without_keys
 from loupe.services.components import Component
 from loupe.services.credentials import services_folder
@@ -58,7 +58,7 @@ Report = Callable[[str], None]
 
 # The worker is stopped before its server, so that it can still sign off.
 _STOP_ORDER = (
-    public.NAME,
+    caddy.NAME,
     WATCHER,
     prefect_server.WORKER,
     prefect_server.SERVER,
@@ -124,10 +124,10 @@ def bring_up(
 
 
 def publish(home: Path, site: PublicSite | None) -> None:
-    """Set the public address of an installation, or end it; servers that use another are stopped."""
+    """Set the public address of an installation, or end it; servers with another are stopped."""
     if site == public_site(home):
         return
-    for name in (public.NAME, prefect_server.SERVER, blob_server.NAME, label_studio.NAME):
+    for name in (caddy.NAME, prefect_server.SERVER, blob_server.NAME, label_studio.NAME):
         stop(home, name)
     save_public_site(home, site)
 
@@ -147,13 +147,13 @@ def _bring_up_caddy(
             ports[part] = service.port
     if not ports:
         return
-    config = public.caddyfile(home / "caddy", site, ports)
+    config = caddy.caddyfile(home / "caddy", site, ports)
     written = home / "caddy" / "Caddyfile"
     if not written.exists() or written.read_text(encoding="utf-8") != config:
-        stop(home, public.NAME)
-    if not is_up(public.NAME):
-        report(f"{public.NAME}: starting for {site.url}")
-        public.start_caddy(home, site, ports)
+        stop(home, caddy.NAME)
+    if not is_up(caddy.NAME):
+        report(f"{caddy.NAME}: starting for {site.url}")
+        caddy.start_caddy(home, site, ports)
 
 
 def take_down(home: Path) -> list[str]:
@@ -167,7 +167,7 @@ def survey(home: Path) -> tuple[ServiceReport, ...]:
     The URLs of servers behind it are the public ones.
     """
     site = public_site(home)
-    names = [name for name in reversed(_STOP_ORDER) if site or name != public.NAME]
+    names = [name for name in reversed(_STOP_ORDER) if site or name != caddy.NAME]
     reports = [_report_on(home, name) for name in names]
     if site is None:
         return tuple(reports)

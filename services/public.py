@@ -1,26 +1,20 @@
-"""The servers of an installation on the Internet: Caddy in front of them, with TLS.
+"""The address of an installation on the Internet: a host name for each server, below one domain.
 
-Each server has a host name of its own below one domain, as Label Studio does not work below a path.
-All of them but Caddy keep listening on the loopback interface only.
+Label Studio does not work below a path.
 """
 
 import ipaddress
-import shutil
-import socket
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from pydantic import ValidationError
 
 from loupe.schemas.base import Record
-from loupe.schemas.errors import ConfigurationError, ServiceError, UsageError
+from loupe.schemas.errors import ConfigurationError, UsageError
 from loupe.schemas.processes import write_atomically
-from loupe.services.credentials import private_folder, services_folder
-from loupe.services.process import LOOPBACK, RunningService, ServiceSpec, start
+from loupe.services.credentials import services_folder
 
-NAME = "caddy"
-_HTTPS_PORT = 443
-_START_SECONDS = 30.0
+HTTPS_PORT = 443
 _LOCAL = ("localhost", "test", "internal", "home.arpa")
 """Domains for which no public authority issues certificates."""
 
@@ -38,7 +32,7 @@ class PublicSite(Record):
     @property
     def port(self) -> int:
         """The port of all hosts."""
-        return urlsplit(self.url).port or _HTTPS_PORT
+        return urlsplit(self.url).port or HTTPS_PORT
 
     @property
     def is_local(self) -> bool:
@@ -52,7 +46,7 @@ class PublicSite(Record):
 
     def origin(self, part: str = "") -> str:
         """Return the origin of Label Studio, or of another part: `images` or `prefect`."""
-        port = "" if self.port == _HTTPS_PORT else f":{self.port}"
+        port = "" if self.port == HTTPS_PORT else f":{self.port}"
         return f"https://{f'{part}.' if part else ''}{self.host}{port}"
 
     def host_of(self, part: str) -> str:
@@ -116,59 +110,6 @@ def save_public_site(home: Path, site: PublicSite | None) -> None:
         _path(home).unlink(missing_ok=True)
     else:
         write_atomically(_path(home), site.model_dump_json().encode())
-
-
-def start_caddy(home: Path, site: PublicSite, ports: dict[str, int]) -> RunningService:
-    """Start Caddy in front of servers, with the port of each part ("" is Label Studio).
-
-    Raises:
-        ServiceError: it is not installed, or could not be started.
-    """
-    program = shutil.which("caddy")
-    if program is None:
-        raise ServiceError("--public needs Caddy: apt-get install caddy (docs/team.md)")
-    folder = private_folder(home, "caddy")
-    config = folder / "Caddyfile"
-    write_atomically(config, caddyfile(folder, site, ports).encode())
-    spec = ServiceSpec(
-        name=NAME,
-        command=(program, "run", "--adapter", "caddyfile", "--config", str(config)),
-        working_directory=folder,
-        environment={"PATH": "/usr/bin:/bin", "HOME": str(folder), "XDG_DATA_HOME": str(folder)},
-        timeout_seconds=_START_SECONDS,
-    )
-    return start(home, spec, lambda: _accepts(site))
-
-
-def caddyfile(folder: Path, site: PublicSite, ports: dict[str, int]) -> str:
-    """Return Caddy's configuration.
-
-    Certificates come from Let's Encrypt, or from Caddy's own authority where there can be none. A
-    site that only this machine can reach listens on the loopback interface.
-    """
-    lines = ["{", "\tadmin off", f"\tstorage file_system {folder}", "\tskip_install_trust"]
-    if site.port != _HTTPS_PORT or site.is_on_this_machine:
-        lines.append("\tauto_https disable_redirects")
-    lines += ["}", ""]
-    for part, port in ports.items():
-        lines.append(f"{site.origin(part)} {{")
-        if site.is_on_this_machine:
-            lines.append(f"\tbind {LOOPBACK}")
-        if site.is_local:
-            lines.append("\ttls internal")
-        else:
-            lines.append('\theader Strict-Transport-Security "max-age=31536000"')
-        lines += ["\trequest_body {", "\t\tmax_size 20MB", "\t}"]
-        lines += [f"\treverse_proxy {LOOPBACK}:{port}", "}", ""]
-    return "\n".join(lines)
-
-
-def _accepts(site: PublicSite) -> bool:
-    try:
-        socket.create_connection((LOOPBACK, site.port), timeout=1).close()
-    except OSError:
-        return False
-    return True
 
 
 def _path(home: Path) -> Path:

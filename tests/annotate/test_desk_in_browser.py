@@ -273,8 +273,7 @@ def judge_both(person: Person, verdict_on_plain: str, *, reloads: bool) -> None:
 def assert_drafts_are_saved_after_a_refused_answer(person: Person) -> None:
     """Assert that the page still saves what is typed after it refused an answer."""
     person.press("3", "Control+Enter")  # without a reason
-    person.page.get_by_role("button", name="OK").click()
-    person.page.locator(".loupe-write textarea").wait_for()
+    status_line(person).get_by_text("Choose why, then submit").wait_for()
     person.press("2")
     person.write(MENDED)
     status_line(person).get_by_text("Draft saved at").wait_for()

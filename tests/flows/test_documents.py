@@ -78,6 +78,7 @@ NOT_RUN: dict[str, dict[str, str]] = {
     "docs/index.md": {"loupe demo": ELSEWHERE + "tests/demo/test_builds.py"},
     "docs/start.md": {"make ": ELSEWHERE + "CI"},
     "docs/python.md": {"loupe run": ELSEWHERE + "tests/api/test_python_page.py"},
+    "docs/team.md": {"": "sets up a server; see tests/services/test_public.py"},
     "docs/recos.md": {
         "loupe run": KEY, "loupe release": KEY, "loupe evaluate": KEY,
     },

@@ -27,8 +27,9 @@ OPEN = {
     "/sw-fallback.js",
     "/sw.js",
     "/user/login/",
+    "/welcome/1/1/",
 }
-"""The login page with its resources, and the health check."""
+"""The login page with its resources, the page of invitations, and the health check."""
 OPEN_TO_TOKENS = ("POST", "/api/token/refresh/")
 """Exchanges a refresh token; other values are rejected as invalid."""
 REFUSALS = (401, 403)

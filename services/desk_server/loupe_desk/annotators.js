@@ -59,8 +59,19 @@ document.addEventListener("click", event => {
     ahead = { after: current, at: Date.now(), text };
   };
 
+  // Why somebody gets no tasks of this queue: the note of the queue, if it says so.
+  const explain = async () => {
+    const found = await send(`/api/projects/${location.pathname.split("/")[2]}/`).catch(() => null);
+    const note = found?.ok ? (await found.json()).description ?? "" : "";
+    if (!note.startsWith("Suspended:") || document.querySelector("#loupe-note")) return;
+    const line = Object.assign(document.createElement("p"), { id: "loupe-note", textContent: note });
+    line.setAttribute("role", "alert");
+    document.body.append(line);
+  };
+
   const awaitBatch = async (url, options) => {
     if (!window.Htx?.noTask) return;
+    explain();
     const said = document.hidden ? null : await send(url, options).catch(() => null);
     if (said?.ok) return location.reload();
     const found = said && await window.loupeNextQueue();
@@ -120,8 +131,8 @@ document.addEventListener("click", event => {
   };
 })();
 
-// How much is done today, and decisions by one key: whoever turns this on submits with the key that
-// decides, where nothing else is needed, and can take it back for five seconds.
+// How much is done today, and decisions by one key: if this is on, the key that decides also submits
+// where nothing else is needed, and for five seconds the answer can be taken back.
 (() => {
   const UNDO_MS = 5000, SUBMIT = "[data-testid=bottombar-submit-button]", SETTING = "loupeOneKey";
   const bar = document.createElement("div"), count = document.createElement("span");
@@ -202,6 +213,35 @@ document.addEventListener("click", event => {
       byKey = true;
       document.querySelector(SUBMIT)?.click();
     }, 60);
+  }, true);
+})();
+
+// That an image could not be loaded is said in plain words, not in those for developers, and it can be
+// asked for again; drafts are kept.
+(() => {
+  const say = (place, text) => {
+    const line = document.createElement("p"), again = document.createElement("button");
+    line.className = "loupe-unloaded";
+    line.setAttribute("role", "alert");
+    again.type = "button";
+    again.textContent = "Try again";
+    again.addEventListener("click", () => location.reload());
+    line.append(text, " ", again);
+    place.replaceChildren(line);
+  };
+  const MISSING = "The image could not be loaded.";
+  new MutationObserver(() => {
+    for (const fault of document.querySelectorAll("[data-testid^='error:']:not(:has(.loupe-unloaded))")) say(fault, MISSING);
+    const editor = document.querySelector(".lsf-editor:not([role])");
+    editor?.setAttribute("role", "main");
+    editor?.setAttribute("aria-label", "Task");
+  }).observe(document, { childList: true, subtree: true });
+  document.addEventListener("error", event => {
+    const image = event.target;
+    if (image.tagName !== "IMG" || !image.closest(".loupe")) return;
+    const place = document.createElement("span");
+    image.replaceWith(place);
+    say(place, MISSING);
   }, true);
 })();
 

@@ -1,4 +1,4 @@
-"""Requests through Caddy: cookies that browsers send over TLS only, and where requests come from."""
+"""Requests through Caddy: cookies that browsers send over TLS only, and the browser's address."""
 
 import os
 from collections.abc import Callable

@@ -1,11 +1,8 @@
 """Label Studio's addresses, and those of invitations."""
 
-from core.urls import handler500
 from core.urls import urlpatterns as of_label_studio
 from django.contrib.auth.views import PasswordResetConfirmView
 from django.urls import path
-
-__all__ = ["handler500", "urlpatterns"]
 
 INVITATION = "loupe-invitation"
 urlpatterns = [

@@ -1,0 +1,126 @@
+"""The servers behind Caddy: addresses, certificates, cookies and invitations."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from loupe.models.profiles.settings import load_settings
+from loupe.schemas.errors import UsageError
+from loupe.services.blob_server import create_app
+from loupe.services.caddy import NAME as CADDY
+from loupe.services.caddy import caddyfile, start_caddy
+from loupe.services.desk_server.loupe_desk.tickets import with_tickets
+from loupe.services.label_studio import (
+    NAME,
+    add_workspaces,
+    invitation,
+    start_label_studio,
+)
+from loupe.services.process import free_port, stop
+from loupe.services.public import PublicSite, parse_public, public_site, save_public_site
+from tests.services.migrated import migrate_home
+
+SHA256 = "ab" * 32
+PASSWORD = "a-long-password-9x"
+
+
+def test_a_public_address_is_https_and_a_host_name() -> None:
+    site = parse_public("https://Desk.example.org/")
+    assert (site.origin(), site.origin("images")) == (
+        "https://desk.example.org",
+        "https://images.desk.example.org",
+    )
+    assert parse_public("https://desk.localhost:8443").origin("prefect").endswith(":8443")
+    for wrong in (
+        "http://desk.example.org",
+        "desk.example.org",
+        "https://desk.example.org/review",
+        "https://192.0.2.7",
+        "https://[2001:db8::1]",
+        "https://desk.example.org:port",
+        "https://ann@desk.example.org",
+    ):
+        with pytest.raises(UsageError, match="--public"):
+            parse_public(wrong)
+
+
+def test_only_names_of_this_machine_are_served_on_the_loopback_interface(tmp_path: Path) -> None:
+    ports = {"": 8080, "images": 8090}
+    local = caddyfile(tmp_path, PublicSite(url="https://desk.localhost:8443"), ports)
+    assert local.count("bind 127.0.0.1") == local.count("tls internal") == len(ports)
+    closed = caddyfile(tmp_path, PublicSite(url="https://desk.internal"), ports)
+    assert ("bind" in closed, "tls internal" in closed) == (False, True)
+    public = caddyfile(tmp_path, PublicSite(url="https://desk.example.org"), ports)
+    assert ("bind" in public, "tls internal" in public) == (False, False)
+    assert "https://images.desk.example.org {" in public
+    assert "Strict-Transport-Security" in public
+
+
+def test_the_public_address_is_kept_until_it_is_ended(tmp_path: Path) -> None:
+    assert public_site(tmp_path) is None
+    site = PublicSite(url="https://desk.example.org")
+    save_public_site(tmp_path, site)
+    assert public_site(tmp_path) == site
+    save_public_site(tmp_path, None)
+    assert public_site(tmp_path) is None
+
+
+def test_images_come_from_the_public_host_for_those_who_come_through_it() -> None:
+    content = f'{{"image": "http:\\/\\/127.0.0.1:8090\\/blobs\\/{SHA256}"}}'.encode()
+    assert b"127.0.0.1:8090\\/blobs\\/T/" in with_tickets(content, "T")
+    public = with_tickets(content, "T", "https://images.desk.example.org")
+    assert f'"https://images.desk.example.org/blobs/T/{SHA256}"'.encode() in public
+
+
+def test_the_image_server_answers_to_its_public_name_only_if_there_is_one() -> None:
+    for hosts, status in ((["images.desk.example.org"], 200), ([], 400)):
+        app = create_app(lambda *_: b"", lambda *_: None, lambda _: None, [], hosts)
+        found = TestClient(app, base_url="http://images.desk.example.org").get("/health")
+        assert found.status_code == status
+
+
+@pytest.mark.label_studio
+@pytest.mark.browser
+def test_an_invited_annotator_sets_a_password_and_logs_in_over_https(
+    stopping: Callable[[str], Path], label_studio_environment: Path, browser: Any
+) -> None:
+    """The link works once, and cookies are sent over https only."""
+    home = stopping(CADDY)
+    migrate_home(label_studio_environment, home)
+    site = PublicSite(url=f"https://desk.localhost:{free_port()}")
+    save_public_site(home, site)
+    service = start_label_studio(home, free_port(), label_studio_environment)
+    try:
+        assert service.port is not None
+        start_caddy(home, site, {"": service.port})
+        own = load_settings(home=home)
+        (workspace,) = add_workspaces(own, ["Ida Invited"])
+        email = workspace.credentials.email
+        assert email is not None
+        link = invitation(own, email)
+        assert link.startswith(f"{site.origin()}/welcome/")
+        context = browser.new_context(ignore_https_errors=True)
+        page = context.new_page()
+        page.goto(link)
+        assert email in page.inner_text("main")
+        for field in ("#id_new_password1", "#id_new_password2"):
+            page.fill(field, PASSWORD)
+        page.click("button")
+        page.wait_for_url("**/user/login/**")
+        page.fill("input[name=email]", email)
+        page.fill("input[name=password]", PASSWORD)
+        page.click("button[type=submit]")
+        page.wait_for_url(re.compile("/projects/"))
+        cookies = {one["name"]: one["secure"] for one in context.cookies()}
+        assert cookies["sessionid"]
+        assert all(cookies.values())
+        page.goto(link)
+        assert "does not work any more" in page.inner_text("main")
+        context.close()
+    finally:
+        stop(home, CADDY)
+        stop(home, NAME)
