@@ -27,6 +27,7 @@ BENCHMARKS: tuple[tuple[str, list[str]], ...] = (
     ("benchmarks.contamination", []),
     ("benchmarks.image_download", []),
     ("benchmarks.release_export", []),
+    ("benchmarks.beside_peers", []),
     ("benchmarks.release_report", []),
     ("benchmarks.cfam_training", []),
     ("benchmarks.shortcuts", []),
