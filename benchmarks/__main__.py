@@ -29,6 +29,7 @@ BENCHMARKS: tuple[tuple[str, list[str]], ...] = (
     ("benchmarks.image_download", []),
     ("benchmarks.release_export", []),
     ("benchmarks.explorer", ["--images", "10000"]),
+    ("benchmarks.beside_peers", []),
     ("benchmarks.cfam_training", []),
     ("benchmarks.shortcuts", []),
     ("benchmarks.shortcuts", ["--demonstration"]),

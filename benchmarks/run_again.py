@@ -9,6 +9,7 @@ for `pstats`.
 
 import argparse
 import cProfile
+import os
 import subprocess
 import sys
 import tempfile
@@ -53,7 +54,9 @@ def main() -> None:
         if arguments.profile:
             options += ["--profile", str(arguments.profile)]
         command = [sys.executable, "-m", "benchmarks.run_again", *options]
-        subprocess.run(command, check=True)
+        # A build has its processes import nothing from the working folder.
+        importing = {"PYTHONPATH": str(Path(__file__).parents[1])}
+        subprocess.run(command, check=True, env=os.environ | importing)
 
 
 def again(home: Path, captions: int, profile: Path | None) -> None:

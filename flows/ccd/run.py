@@ -58,7 +58,9 @@ class CcdRun(PipelineRun[CcdBuild]):
         super().__post_init__()
         self.settings = self.profile.contrast
         self.compared_by = self.settings.embedder
-        self.embedder = CachedEmbedder(self.store, pinned(self.settings.embedder))
+        self.embedder = CachedEmbedder(
+            self.store, pinned(self.settings.embedder), settings=self.context.settings
+        )
         self.search = search_of(self.build, self.profile)
 
     def alone(self, work: str) -> AbstractContextManager[None]:

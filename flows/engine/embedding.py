@@ -1,13 +1,14 @@
 """Read images from the store, build embedders, and embed images and texts."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
+from numpy.typing import NDArray
 from PIL import Image
 
 import loupe.models.registry
@@ -16,8 +17,11 @@ from loupe.db.embeddings import Kind, find_vectors, space_of, store_vectors
 from loupe.db.entities import StoredEntity, pages
 from loupe.db.store import Store
 from loupe.flows.engine.context import RunContext
+from loupe.flows.engine.programs import Computation
+from loupe.flows.engine.ray import open_ray
 from loupe.flows.engine.report import Progress, StageReport
 from loupe.models.embedding import ImageTextEmbedder, Vectors
+from loupe.models.profiles.settings import Settings
 from loupe.models.weights import checkpoint_digest
 from loupe.retrieval.embeddings import check_same_space, read_array, unit_rows
 from loupe.schemas.base import sha256_of
@@ -30,8 +34,9 @@ from loupe.schemas.embedding import (
     PrecomputedEmbedder,
     TransformersEmbedder,
 )
-from loupe.schemas.errors import BlobMismatchError, FormatError, IntegrityError
+from loupe.schemas.errors import BlobMismatchError, FormatError, IntegrityError, ServiceError
 from loupe.schemas.extras import needs_extra
+from loupe.schemas.limited import LimitExceededError, WorkerEndedError
 from loupe.schemas.processes import ordered_map
 from loupe.schemas.records import Image as ImageRecord
 from loupe.schemas.records import Picture
@@ -41,6 +46,7 @@ from loupe.sources.images import ImageLimits
 _IMAGES_AT_ONCE = 256
 _PIXELS_AT_ONCE = 50_000_000  # 150 MB decoded: many crops of people, or four photographs
 _THREADS = 4
+_IMAGES_SENT, _BYTES_SENT = 64, 1 << 24  # to an actor at once
 
 
 class ReadableImage(NamedTuple):
@@ -235,6 +241,58 @@ _Batches = Iterator[tuple[Sequence[str], Vectors]]
 """Batches of digests and their vectors."""
 
 
+class ImageContent(NamedTuple):
+    """An image as it is sent to an actor, which needs no access to where it is stored."""
+
+    sha256: str
+    name: str
+    data: bytes
+
+
+@dataclass(frozen=True)
+class ImageVectors(Computation[ImageContent, NDArray[np.float32]]):
+    """The vectors of images by a model."""
+
+    stage = "embed_images"
+
+    spec: EmbeddingModelSpec
+
+    @property
+    def gpus(self) -> float:  # type: ignore[override]
+        """One GPU if the profile places the model on one."""
+        return float(getattr(self.spec, "device", "cpu").startswith("cuda"))
+
+    def open(self) -> None:
+        """Load the model."""
+        _ = self._model
+
+    @cached_property
+    def _model(self) -> ImageTextEmbedder:
+        return build_embedder(self.spec)
+
+    def work(self, items: Sequence[ImageContent]) -> list[NDArray[np.float32]]:
+        """Return the vector of each image, of shape (d,)."""
+        pictures = [
+            read_image(ReadableImage(one.sha256, one.name, partial(bytes, one.data)))
+            for one in items
+        ]
+        return list(self._model.embed_images(pictures)) if pictures else []
+
+
+def _contents(files: Iterable[ReadableImage]) -> Iterator[list[ImageContent]]:
+    """Read files into batches of bounded size."""
+    batch: list[ImageContent] = []
+    size = 0
+    for file in files:
+        batch.append(ImageContent(file.sha256, file.name, file.read()))
+        size += len(batch[-1].data)
+        if len(batch) == _IMAGES_SENT or size >= _BYTES_SENT:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
+
+
 @dataclass(eq=False)
 class CachedEmbedder:
     """A model with a cache of its vectors in the store.
@@ -242,12 +300,16 @@ class CachedEmbedder:
     The model is loaded when the first vector is missing. Vectors are stored after each batch, so an
     interrupted run continues there. Pass a specification that is `pinned`, so that
     vectors of other weights with the same name are not reused.
+
+    With the engine "ray" in `settings`, actors compute the vectors of images (`ImageVectors`), and
+    the model is not loaded in this process for them.
     """
 
     store: Store
     spec: EmbeddingModelSpec
     progress: Progress = field(default_factory=Progress)
     build: Callable[[EmbeddingModelSpec], ImageTextEmbedder] = build_embedder
+    settings: Settings | None = None
     _dimension: int | None = field(default=None, init=False)
 
     @property
@@ -308,21 +370,40 @@ class CachedEmbedder:
                     del missing[digest]
                     report.already_done += 1
             self.progress.advance(report.stage, report.already_done)
-            if rows is None:
-                dimension = self._dimension or self._checked_dimension(self._model.dimension)
-                rows = np.empty((len(inputs), dimension), np.float32)
             for digests, vectors in embed(missing):
-                self._checked_dimension(vectors.shape[1])
+                dimension = self._checked_dimension(vectors.shape[1])
+                if rows is None:
+                    rows = np.empty((len(inputs), dimension), np.float32)
                 store_vectors(self.store, space, digests, vectors)
                 for digest, vector in zip(digests, vectors, strict=True):
                     rows[places[digest]] = vector
                 report.done += len(digests)
                 self.progress.advance(report.stage, len(digests))
+        if rows is None:
+            return np.empty((0, self._dimension or self._model.dimension), np.float32)
         return rows
 
     def _embed_files(self, missing: Mapping[str, ReadableImage]) -> _Batches:
+        if missing and self.settings is not None and self.settings.engine == "ray":
+            yield from self._embed_on_ray(self.settings, list(missing.values()))
+            return
         for files, pictures in read_ahead(list(missing.values())):
             yield [file.sha256 for file in files], self._model.embed_images(pictures)
+
+    def _embed_on_ray(self, settings: Settings, files: Sequence[ReadableImage]) -> _Batches:
+        with open_ray(settings, ImageVectors(self.spec)) as actors:
+            batches = _contents(files)
+
+            def embedded(batch: Sequence[ImageContent]) -> tuple[list[str], Vectors]:
+                try:
+                    vectors = actors.work(batch)
+                except (LimitExceededError, WorkerEndedError) as fault:
+                    raise ServiceError(
+                        f"images cannot be embedded by {self.ref}: a batch of {len(batch)} {fault}"
+                    ) from fault
+                return [one.sha256 for one in batch], np.stack(vectors)
+
+            yield from ordered_map(embedded, batches, actors.threads)
 
     def _embed_strings(self, missing: Mapping[str, str]) -> _Batches:
         for digests in pages(missing, _TEXTS_AT_ONCE):

@@ -13,31 +13,47 @@ from loupe.db.store import open_engine as open_database
 from loupe.schemas.records import Rejection
 
 ItemT = TypeVar("ItemT")
+ResultT = TypeVar("ResultT")
 
 
-class Program(ABC, Generic[ItemT]):
-    """The CPU-bound work of a stage on entities, which never waits for people or services.
+class Computation(ABC, Generic[ItemT, ResultT]):
+    """What worker processes compute, which never waits for people or services.
 
-    A program is a frozen dataclass at module level with pickleable fields and items.
+    It is a frozen dataclass at module level with pickleable fields, items and results.
 
     Attributes:
-        stage: the name of the stage in rejections.
-        seconds: approximate CPU time per input.
+        stage: the name of the stage in messages and rejections.
         cpus: minimum number of CPUs of a worker on a cluster.
         gpus: minimum number of GPUs; below 1, several workers share one.
-        engine: "processes" or "ray" if it must run there; empty if the settings say where.
     """
 
     stage: ClassVar[str]
-    seconds: ClassVar[float]
     cpus: ClassVar[float] = 1.0
     gpus: ClassVar[float] = 0.0
-    engine: ClassVar[str] = ""
 
     @property
     def reads(self) -> str:
         """The URL or folder that `work` reads from; empty if it uses only its items."""
         return ""
+
+    def open(self) -> None:
+        """Load what all items need, once per process before the first item."""
+
+    @abstractmethod
+    def work(self, items: Sequence[ItemT]) -> list[ResultT]:
+        """Return the result of each item, in order, which must depend only on that item."""
+
+
+class Program(Computation[ItemT, WorkResult]):
+    """The computation of a stage on entities.
+
+    Attributes:
+        seconds: approximate CPU time per input.
+        engine: "processes" or "ray" if it must run there; empty if the settings say where.
+    """
+
+    seconds: ClassVar[float]
+    engine: ClassVar[str] = ""
 
     def prepare(
         self,
@@ -46,13 +62,6 @@ class Program(ABC, Generic[ItemT]):
     ) -> Sequence[ItemT]:
         """Return one item to work on for each input, in order; by default the inputs."""
         return cast("Sequence[ItemT]", inputs)
-
-    def open(self) -> None:
-        """Load what all items need, once per process before the first item."""
-
-    @abstractmethod
-    def work(self, items: Sequence[ItemT]) -> list[WorkResult]:
-        """Return the result of each item, in order, which must depend only on that item."""
 
     def refused(self, input_: StoredEntity, rejection: Rejection) -> WorkResult:
         """Return the result of an input that cannot be processed; by default, a rejection."""
@@ -76,16 +85,19 @@ class BlobProgram(Program[StoredEntity]):
         return BlobStore(self.blobs_url)
 
 
-_opened: list[Program[Any]] = []  # in this worker process: one program or none
+_opened: list[Computation[Any, Any]] = []  # in this worker process: one or none
 
 
-def work_in_process(program: Program[Any], items: Sequence[Any]) -> list[WorkResult]:
-    """Run a program on `items` in this worker process, opening it once."""
-    if _opened != [program]:
+def work_in_process(
+    computation: Computation[ItemT, ResultT], items: Sequence[ItemT]
+) -> list[ResultT]:
+    """Compute the results of `items` in this worker process, opening the computation once."""
+    if _opened != [computation]:
         _opened.clear()
-        program.open()
-        _opened.append(program)
-    return _opened[0].work(items)
+        computation.open()
+        _opened.append(computation)
+    results: list[ResultT] = _opened[0].work(items)
+    return results
 
 
 def read_and_work_in_process(

@@ -1,4 +1,4 @@
-"""Programs on a cluster: actors of Ray. This is the only module that imports Ray.
+"""Computations on a cluster: actors of Ray. This is the only module that imports Ray.
 
 An actor passes its chunks to a worker process on its node, and survives that process. Therefore an
 input that ends its process results in an answer of the actor. The loss of an actor or a node says
@@ -22,17 +22,18 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import chdir, contextmanager
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Generic, TypeVar, cast
 
 from loupe.db.blobs import BlobStore
-from loupe.db.entities import WorkResult
-from loupe.flows.engine.programs import Program, work_in_process
+from loupe.flows.engine.programs import Computation, work_in_process
 from loupe.flows.engine.ray_actor import Actor, revision
 from loupe.models.profiles.settings import Settings, make_home
 from loupe.schemas.errors import ConfigurationError, LoupeError, MissingExtraError, ServiceError
 from loupe.schemas.limited import LimitExceededError, unpacked_error
 from loupe.schemas.processes import PYTHON, processors
 
+ItemT = TypeVar("ItemT")
+ResultT = TypeVar("ResultT")
 _START_SECONDS = 300.0  # for the first actor: a cluster may have to start a machine
 _CLOCK_PER_PROCESSOR_SECOND = 12  # a worker process is ended after ten times its expected duration
 _GRACE_SECONDS = 400.0  # a worker process may take 300 to start
@@ -43,10 +44,10 @@ _SOCKET_BYTES = len(
 )
 
 
-class _Ray:
-    """Runs a program in actors, which are started on demand."""
+class _Ray(Generic[ItemT, ResultT]):
+    """Runs a computation in actors, which are started on demand."""
 
-    def __init__(self, ray: Any, program: Program[Any], settings: Settings) -> None:
+    def __init__(self, ray: Any, program: Computation[ItemT, ResultT], settings: Settings) -> None:
         cpus = program.cpus if settings.engine_cpus is None else settings.engine_cpus
         gpus = program.gpus if settings.engine_gpus is None else settings.engine_gpus
         self._ray = ray
@@ -56,6 +57,7 @@ class _Ray:
         self._workers = settings.engine_workers or _room(ray, cpus, gpus)
         self.threads = 2 * self._workers  # per actor two chunks: one waits or is committed
         self._new = ray.remote(Actor).options(num_cpus=cpus, num_gpus=gpus, max_restarts=0)
+        self._has_gpus = gpus > 0
         self._asked_for = f"{cpus:g} CPUs and {gpus:g} GPUs"
         self._lock = threading.Lock()
         self._actors: set[Any] = set()
@@ -66,7 +68,13 @@ class _Ray:
         self._idle: queue.SimpleQueue[tuple[Any, Future[str] | None] | LoupeError]
         self._idle = queue.SimpleQueue()
 
-    def work(self, items: Sequence[Any]) -> list[WorkResult]:
+    def work(self, items: Sequence[ItemT]) -> list[ResultT]:
+        """Return the result of each item, in order. Thread-safe.
+
+        Raises:
+            LimitExceededError: the items exceeded their time, ended their process, or were being
+                processed by three actors that were lost.
+        """
         chunk = pickle.dumps((work_in_process, self._program, items))
         loss: Exception | None = None
         for _ in range(_MOST_LOSSES):
@@ -87,7 +95,7 @@ class _Ray:
                 self._give_back(actor, is_lost=is_lost)
             if failure is not None:
                 raise unpacked_error(failure)
-            return cast("list[WorkResult]", pickle.loads(results))  # noqa: S301 - of our own actor
+            return cast("list[ResultT]", pickle.loads(results))  # noqa: S301 - of our own actor
         what = f"lost {_MOST_LOSSES} actors of Ray that processed it, or their nodes"
         raise LimitExceededError("actors_lost", what) from loss
 
@@ -135,7 +143,7 @@ class _Ray:
         The callback runs in a thread that Ray needs for everything else, so it only enqueues the
         actor.
         """
-        actor = self._new.remote()
+        actor = self._new.remote(has_gpus=self._has_gpus)
         self._actors.add(actor)
         answer = actor.revision.remote(self._module).future()
         answer.add_done_callback(lambda answer: self._idle.put((actor, answer)))
@@ -171,7 +179,9 @@ class _Ray:
 
 
 @contextmanager
-def open_ray(settings: Settings, program: Program[Any]) -> Iterator[_Ray]:
+def open_ray(
+    settings: Settings, program: Computation[ItemT, ResultT]
+) -> Iterator[_Ray[ItemT, ResultT]]:
     """Open an engine that runs `program` on the cluster of the settings.
 
     Raises:

@@ -4,6 +4,7 @@ Values are passed on as bytes; their types are imported only in the worker proce
 """
 
 import hashlib
+import os
 import pickle
 from functools import cache
 from importlib.metadata import version
@@ -15,7 +16,15 @@ from loupe.schemas.limited import PackedError, packed_error, run_limited
 
 
 class Actor:
-    """Works on chunks in a process of its node, and survives that process."""
+    """Works on chunks in a process of its node, and survives that process.
+
+    Without GPUs of its own, it hides those of its node: Ray does not, and a model that may take any
+    device would load on one that belongs to others.
+    """
+
+    def __init__(self, *, has_gpus: bool) -> None:
+        if not has_gpus:
+            os.environ["CUDA_VISIBLE_DEVICES"] = ""
 
     def revision(self, module: str) -> str:
         """Return which code the actor runs; see `revision`."""

@@ -220,7 +220,8 @@ def release_checks(
     def nearest(samples: Sequence[WrittenSample]) -> NearestStatistics:
         spec = embedder or load_profile(settings.profile).contrast.embedder
         return measured_nearest(
-            samples, CachedEmbedder(store, pinned(spec), progress or Progress())
+            samples,
+            CachedEmbedder(store, pinned(spec), progress or Progress(), settings=settings),
         )
 
     return Checks(

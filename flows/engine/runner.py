@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import copy_context
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -171,7 +171,7 @@ def run_stream(
     context: RunContext,
     stage: Stage,
     items: Iterable[tuple[int, T]],
-    work: Work[tuple[int, T]],
+    work: Work[tuple[int, T]] | Program[Any],
     total: int | None = None,
     *,
     fixed: bool = False,
@@ -181,6 +181,8 @@ def run_stream(
     Items that were processed under the plan before are skipped; the numbers must be the same every
     time. If the plan determines the items (`fixed`), they are not read again after all are
     processed.
+
+    The numbers of the items of a program are those of entities, from which it makes its own.
     """
     plan_id = register_plan(context.store, stage.name, stage.version, stage.configuration)
     mark = stream_mark(context.store, plan_id) if fixed else Mark()
@@ -201,7 +203,7 @@ def run_stream(
             if new := [item for item in chunk if item[0] not in done]:
                 yield ClaimedChunk(None, new)
 
-    opened = nullcontext((work, stage.workers))
+    opened = _opened_stream(context, stage, work, total)
     report = _run(context, stage, plan_id, total, chunks, opened)
     if fixed and read and report.already_done + report.finished == read:
         finish_stream(context.store, plan_id, mark._replace(seq=read))
@@ -322,6 +324,20 @@ def _opened(
             yield lambda numbers: work_through(engine, work, numbers, store), engine.threads
     else:
         yield lambda numbers: work(entities_numbered(store, numbers)), stage.workers
+
+
+@contextmanager
+def _opened_stream(
+    context: RunContext,
+    stage: Stage,
+    work: Work[tuple[int, T]] | Program[Any],
+    total: int | None,
+) -> Iterator[tuple[Work[tuple[int, T]], int]]:
+    if not isinstance(work, Program):
+        yield work, stage.workers
+        return
+    with _opened(context, stage, work, total or 0) as (function, threads):
+        yield lambda items: function([number for number, _ in items]), threads
 
 
 @contextmanager

@@ -532,7 +532,10 @@ def _embedded(
         of_images = cast("EmbeddingModelSpec", directed(spec, _ASKING[direction]))
         key = of_images.model_dump_json()
         if key not in known:
-            images = CachedEmbedder(context.store, of_images, context.progress).embed_images(files)
+            cached = CachedEmbedder(
+                context.store, of_images, context.progress, settings=context.settings
+            )
+            images = cached.embed_images(files)
             embedder = CachedEmbedder(context.store, of_texts(of_images), context.progress)
             known[key] = _Embedded(
                 images,

@@ -244,7 +244,9 @@ class RecosRun(PipelineRun[RecosBuild]):
         self.settings = self.profile.captioning
         self.captioner = DatasetModel(self.context, self.dataset, self.settings.model)
         embedder = pinned(self.settings.embedder)
-        self.embedder = CachedEmbedder(self.store, embedder, self.context.progress)
+        self.embedder = CachedEmbedder(
+            self.store, embedder, self.context.progress, settings=self.context.settings
+        )
         self.text_embedder = self.embedder
         if (texts := of_texts(embedder)) != embedder:
             self.text_embedder = CachedEmbedder(self.store, texts, self.context.progress)

@@ -25,7 +25,12 @@ PRIVATE_NETWORK = (
     f"ip link set lo up; for one in {' '.join(_ADDRESSES)}; do ip address add $one dev lo; done; "
     f'ip route add default dev lo src {_ADDRESSES[0]}; "$@"; exit'
 )
-_NODE = {"num_cpus": 1, "object_store_memory": 80_000_000, "include_dashboard": False}
+_NODE = {
+    "num_cpus": 1,
+    "num_gpus": 1,
+    "object_store_memory": 80_000_000,
+    "include_dashboard": False,
+}
 _PATIENCE = 120  # seconds
 _SOON_LOST = {
     "health_check_initial_delay_ms": 0,
@@ -53,7 +58,7 @@ class RayCluster:
 
 @contextmanager
 def ray_cluster() -> Iterator[RayCluster]:
-    """Start the cluster, with one processor on each node."""
+    """Start the cluster: each node has a processor and, as far as Ray can tell, a GPU."""
     require("unshare", "ip")
     serve = "from tests.flows.ray_cluster import serve; serve()"
     command = [*NAMESPACE, "sh", "-c", PRIVATE_NETWORK, "sh", sys.executable, "-c", serve]
@@ -62,6 +67,7 @@ def ray_cluster() -> Iterator[RayCluster]:
         "RAY_AUTH_TOKEN": secrets.token_hex(32),
         "RAY_USAGE_STATS_ENABLED": "0",
         "RAY_worker_niceness": "0",  # the default lets all other tests go first
+        "RAY_raylet_start_wait_time_s": "120",  # on a busy machine
     }
     with subprocess.Popen(
         command, cwd=_ROOT, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE
