@@ -138,7 +138,7 @@ def test_an_empty_quarantine(loupe: Loupe) -> None:
 
 def test_wrong_arguments_give_a_one_sentence_error(loupe: Loupe) -> None:
     cases = [
-        (["import", "jsonl", "x.jsonl"], "no format is called 'jsonl'; did you mean json-lines?"),
+        (["import", "jsonl", "x.jsonl"], "no format is called 'jsonl'; did you mean json?"),
         (["import", "../x", "x.jsonl"], "no format is called '../x'"),
         (["import", "json-lines", "x.jsonl", "--name", "a b"], "source: name: must be up to 64"),
         (["import", "json-lines", "nowhere/x.jsonl"], "the image folder nowhere is not there"),
