@@ -1,5 +1,6 @@
 """`loupe explore`, which shows images and takes decisions on them, and `loupe similar`."""
 
+import re
 import sys
 import webbrowser
 from collections.abc import Iterator
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from loupe.flows.exploring.items import Items
 
 _PORT = 8095
+_DIGITS = re.compile(r"[0-9a-f]{6,}")  # of the id of a release
 
 
 def explore(
@@ -38,6 +40,8 @@ def explore(
     built again each time, and tags are kept.
 
     Args:
+        name: A dataset in the store; or a release: its folder, DATASET@VERSION, or the first digits
+            of its id.
         filter_: Only images with this field, such as state=accepted or similarity<0.3; repeatable.
         apply: Decide on the images that the page gave a tag, instead of opening it: TAG=ACTION,
             where the action is reject, reopen, withdraw, "send to QUEUE" or "gold QUEUE".
@@ -131,7 +135,7 @@ def _opened(name: str) -> "Iterator[tuple[RunContext, Items]]":
             yield context, StoreItems(context.store, context.blobs, name)
         elif folder.is_dir():
             yield context, ReleaseItems(folder, known_notices(context.settings, context.store))
-        elif "@" in name or not known:
+        elif "@" in name or _DIGITS.fullmatch(name):
             found = find_release(context.store, name).existing_folder()
             yield context, ReleaseItems(found, known_notices(context.settings, context.store))
         else:
