@@ -80,11 +80,7 @@ def located(annotations: Path | str, images: Path | str, folder: Path, say: Say 
 
 
 def hub_address(annotations: Path | str) -> Path | str:
-    """Return the address of a dataset on the hub, if this is the id of one and no folder.
-
-    Raises:
-        FormatError: the id names no revision.
-    """
+    """Return the address of a dataset on the hub, if this is the id of one and no folder."""
     if is_remote(annotations) or Path(annotations).exists():
         return annotations
     names = str(annotations).split("/")[-2:]
