@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from datetime import date
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 import httpx
@@ -64,7 +64,12 @@ from loupe.schemas.tracking import (
     ViTPoseModel,
 )
 from loupe.schemas.wording import first_of, many
-from loupe.services.environments import environment_folder, is_installed, lock_file
+from loupe.services.environments import (
+    EnvironmentName,
+    environment_folder,
+    is_installed,
+    lock_file,
+)
 from loupe.services.installation import survey
 from loupe.services.process import LOOPBACK, ServiceState
 
@@ -345,6 +350,11 @@ def _start_command(model: OpenAIChat, max_model_len: int | None = None) -> str:
 
 
 _SAMPLED_FILES = 50
+_INSTALLED_BY: Final[dict[EnvironmentName, str]] = {
+    "label-studio": "loupe up",
+    "lightly-studio": "loupe explore DATASET",
+}
+"""The environments of servers, and the commands that install them."""
 
 
 def diagnose(settings: Settings) -> list[Finding]:
@@ -401,17 +411,18 @@ def _check_engine(settings: Settings) -> Iterator[Finding]:
             yield fine(subject, f"{address} answers")
 
 
-def _check_label_studio(settings: Settings) -> Iterator[Finding]:
-    """Check what `loupe up` installs Label Studio with, and whether it has."""
+def _check_environments(settings: Settings) -> Iterator[Finding]:
+    """Check what installs the servers with environments of their own, and which are installed."""
     if uv := shutil.which("uv"):
         yield fine("uv", uv)
     else:
-        yield absent("uv", "not found; installs Label Studio", "pip install uv")
-    subject = "environment label-studio"
-    if is_installed("label-studio", settings.environments):
-        yield fine(subject, str(environment_folder("label-studio", settings.environments)))
-    else:
-        yield absent(subject, f"not installed under {settings.environments}", "loupe up")
+        yield absent("uv", "not found; installs Label Studio and LightlyStudio", "pip install uv")
+    for name, installed_by in _INSTALLED_BY.items():
+        subject = f"environment {name}"
+        if is_installed(name, settings.environments):
+            yield fine(subject, str(environment_folder(name, settings.environments)))
+        else:
+            yield absent(subject, f"not installed under {settings.environments}", installed_by)
 
 
 def _check_servers(settings: Settings) -> Iterator[Finding]:
@@ -468,7 +479,7 @@ _CHECKS: tuple[Callable[[Settings], Iterator[Finding]], ...] = (
     _check_blobs,
     _check_engine,
     _check_servers,
-    _check_label_studio,
+    _check_environments,
     _check_extras,
     _check_plugins,
 )
