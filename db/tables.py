@@ -51,7 +51,7 @@ _NAMING = {
     "pk": "pk_%(table_name)s",
 }
 
-SCHEMA = "0003_3d979af45c0b"
+SCHEMA = "0004_931e9733f71a"
 """The version of the tables, as stored in a database: a number, and a digest of their definition.
 
 A database of another version is refused. If you change the tables, `tests/db/test_opening.py` tells

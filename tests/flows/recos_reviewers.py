@@ -60,7 +60,8 @@ def review_tasks(run: RunContext, stills: StillsWorld, folder: Path) -> Reviewed
     """Build and review v0 and v1 in `run`; keep the state with open questions in `folder`."""
     folder.mkdir()
     gates = {"captions_gate": "required", "confusions_gate": "required"}
-    build, office = small_build(stills, folder, last="v1", **gates), MemoryOffice()
+    build = small_build(stills, folder, last="v1", further_rounds=0, **gates)
+    office = MemoryOffice()
     assert build_once(run, build, office).waiting
     answer(run, office, accept_caption)
     assert build_once(run, build, office).waiting

@@ -74,7 +74,7 @@ NOT_RUN: dict[str, dict[str, str]] = {
     "docs/export.md": {"HF_TOKEN": KEY, "hf download": KEY, "loupe release verify": KEY},
     "docs/noise-filter.md": {"loupe filter": ELSEWHERE + "test_filter_commands.py"},
     "docs/one-gpu.md": {"uv ": GPU, "vllm": GPU, "loupe run": GPU},
-    "docs/profiles.md": {"loupe run": GPU},
+    "docs/profiles.md": {"loupe run": GPU, "loupe judge": ELSEWHERE + "test_judge.py"},
     "docs/index.md": {"loupe demo": ELSEWHERE + "tests/demo/test_builds.py"},
     "docs/start.md": {"make ": ELSEWHERE + "CI"},
     "docs/python.md": {"loupe run": ELSEWHERE + "tests/api/test_python_page.py"},
@@ -95,6 +95,8 @@ NOT_RUN: dict[str, dict[str, str]] = {
         "loupe up": SERVERS, "loupe annotator": SERVERS, "loupe queue push": SERVERS,
         "loupe queue gold": "needs decisions of people; see test_gold_commands.py",
         "loupe quality": "needs decisions of people; see test_quality_commands.py",
+        "loupe queue errors": "needs decisions of people; see test_quality_commands.py",
+        "loupe queue audit": "needs decisions of people; see test_quality_commands.py",
     },
     "docs/scale.md": {"loupe shards rewrite": ELSEWHERE + "test_shards.py"},
     "docs/services.md": {

@@ -235,10 +235,10 @@ def test_a_path_that_is_not_there_names_its_key(loupe: Loupe, tmp_path: Path) ->
     config = write_toml(tmp_path / "build.toml", {"gate": "auto", "sources": [source]})
     refused = " ".join(loupe("run", "build-ufine3c", "--config", config).err.split())
     assert "fotos fix: correct images of the source" in refused
-    misspelt = {**source, "image": "town"}
+    misspelt = {**source, "imges": "town"}
     config = write_toml(tmp_path / "build.toml", {"gate": "auto", "sources": [misspelt]})
     refused = " ".join(loupe("run", "build-ufine3c", "--config", config).err.split())
-    assert "[[sources]] 'photos': unknown key 'image'; did you mean 'images'?" in refused
+    assert "[[sources]] 'photos': unknown key 'imges'; did you mean 'images'?" in refused
 
 
 PHOTOS = {"name": "photos", "format": "image-list", "images": "town", "annotations": "town.txt"}

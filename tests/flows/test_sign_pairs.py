@@ -94,7 +94,7 @@ def profile_with(server: CountingServer) -> Profile:
 
 
 def build(**values: Any) -> RecosBuild:
-    return RecosBuild(dataset=DATASET, last="v0", tasks=(TASK,), **values)
+    return RecosBuild(dataset=DATASET, last="v0", tasks=(TASK,), further_rounds=0, **values)
 
 
 def drawing_alone(options: RenderOptions) -> PipelineSpec[RecosBuild, RecosRun]:

@@ -219,7 +219,7 @@ def test_a_missing_font_only_skips_its_task(run: RunContext) -> None:
         TaskSpec(task=RetrievalTask.CALCULATION, images=8, pool=8),
         TaskSpec(task=RetrievalTask.TRANSLATION, images=2, pool=2),
     ]
-    build = RecosBuild(dataset=DATASET, last="v0", tasks=tuple(tasks))
+    build = RecosBuild(dataset=DATASET, last="v0", tasks=tuple(tasks), further_rounds=0)
     report = run_pipeline(run, recos_pipeline(drawing=drawing), build, small_profile(), no_desks)
     assert report.release_id
     (left_out,) = (one for one in report.stages if one.stage == "draw text translation")

@@ -99,6 +99,7 @@ def test_texts_read_in_photographs_appear_in_their_captions(
         sources=(photographs(tmp_path / "street"),),
         tasks=(task,),
         max_unusable_share=1,
+        further_rounds=0,
     )
     report = run_pipeline(run, recos_pipeline(), build, reading_profile(), no_desks)
     assert report.release is not None
