@@ -430,8 +430,9 @@ class Contents:
         licence = self._licence_of(described.source_id)
         if (terms := image.attribution) is None:
             return ReleasedTerms(licence, None, None, own=False)
-        own = terms.licence != licence or bool(terms.creator or terms.source_url)
-        return ReleasedTerms(terms.licence, terms.creator, terms.source_url, own)
+        stated = terms.licence or licence
+        own = stated != licence or bool(terms.creator or terms.source_url)
+        return ReleasedTerms(stated, terms.creator, terms.source_url, own)
 
     def _licence_of(self, source_id: str) -> str:
         if source_id not in self._licences:
