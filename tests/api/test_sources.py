@@ -66,10 +66,11 @@ def test_a_release_holds_what_its_source_states_now_whatever_the_home_read_befor
         release.verify()
         return release
 
+    in_words = {"licence": "Ask the museum", "permitted_by": "The museum agreed."}
     stated: list[dict[str, Any]] = [
         {"captions": ["title"], "licence": "CC-BY-4.0"},
         {"captions": ["alt"], "licence": "CC-BY-4.0"},
-        {"captions": ["alt"], "licence": "CC-BY-4.0", "split": "train", "attribution": "painter"},
+        {"captions": ["alt"], "split": "train", "attribution": "painter", **in_words},
         {"captions": ["title"], "licence_column": "rights", "split_column": "part"},
     ]
     for number, options in enumerate(stated):
@@ -78,7 +79,7 @@ def test_a_release_holds_what_its_source_states_now_whatever_the_home_read_befor
         assert used.manifest.id == released(f"fresh-{number}", version, **options).manifest.id
         if "attribution" in options:
             shown = {(row["creator"], row["licence"], *row["captions"]) for row in used.rows()}
-            assert shown == {(f"Painter {one}", "CC-BY-4.0", f"Alt {one}") for one in range(3)}
+            assert shown == {(f"Painter {one}", "Ask the museum", f"Alt {one}") for one in range(3)}
             assert "Painter 1" in (used.folder / "ATTRIBUTION.md").read_text(encoding="utf-8")
 
 
