@@ -125,7 +125,7 @@ def _needs_permission(one: LicensedItem) -> bool:
 
 
 def are_words_of_source(licence: str, *, of_source: bool) -> bool:
-    """Whether terms are those of a source in words of its own, whoever is named as a creator.
+    """Whether terms are those of a source in words of its own, with creators or without.
 
     A permission of these terms is one for the image.
     """
