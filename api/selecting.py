@@ -28,7 +28,7 @@ from loupe.schemas.base import digest_of
 from loupe.schemas.build import SourceSpec
 from loupe.schemas.plugins import foreign_plugins
 from loupe.schemas.provenance import Role
-from loupe.schemas.records import Caption, Image
+from loupe.schemas.records import Caption, Image, Source
 from loupe.schemas.video import StageSettings
 from loupe.sources.annotations import Importer
 from loupe.sources.importer import declared_format
@@ -67,7 +67,7 @@ class Select(Part):
             self._warn_of_code(run, spec, values)
         settings = store_settings(run.context, run.dataset, NAME, VERSION, values)
         run.current.add(settings.id)
-        copies = _Copies(run, settings, share, _earlier_copies(run, spec, settings))
+        copies = _Copies(run, settings, share, _earlier_copies(run, source, settings))
         stage = Stage(
             name=NAME,
             version=VERSION,
@@ -116,19 +116,26 @@ def _format_digest(form: type[Importer]) -> str:
     return digest_of(*digests)
 
 
-def _earlier_copies(run: OwnRun, spec: SourceSpec, settings: NewEntity) -> dict[str, str]:
+def _earlier_copies(run: OwnRun, source: NewEntity, settings: NewEntity) -> dict[str, str]:
     """Return the copies of an earlier state of a source, by their payloads.
 
     An image that is in the table as before keeps its copy, with all decisions on what was made of
-    it.
+    it. What was read with other columns, or into another split, is of another source.
     """
+    sources = find(run.store, source.dataset, Source.kind)
+    read_as = {one.id: one.record(Source).read_as for one in sources}
+    earlier: set[str] = set()
+    for one in run.stage_settings(NAME):
+        copied = one.record(StageSettings).values["source"]
+        if copied in read_as and read_as[copied] == read_as[source.id]:
+            earlier.add(one.id)
+    earlier.discard(settings.id)
     found: dict[str, str] = {}
     for page in pages(find(run.store, run.dataset, Image.kind)):
         made_with = parents_of(run.store, [one.id for one in page], Role.WRITTEN_WITH)
-        copied_from = parents_of(run.store, [one.id for one in page], Role.SAMPLED_FROM)
         for one in page:
-            is_earlier = copied_from.get(one.id) and settings.id not in made_with.get(one.id, ())
-            if is_earlier and one.state != "withdrawn" and one.record(Image).source == spec.name:
+            is_earlier = not earlier.isdisjoint(made_with.get(one.id, ()))
+            if is_earlier and one.state != "withdrawn":
                 found[one.payload] = min(one.id, found.get(one.payload, one.id))
     return found
 

@@ -429,9 +429,11 @@ class Contents:
             return NO_TERMS
         licence = self._licence_of(described.source_id)
         if (terms := image.attribution) is None:
-            return ReleasedTerms(licence, None, None, own=False)
-        own = terms.licence != licence or bool(terms.creator or terms.source_url)
-        return ReleasedTerms(terms.licence, terms.creator, terms.source_url, own)
+            return ReleasedTerms(licence, None, None, own=False, of_source=True)
+        stated = terms.licence or licence
+        of_source = stated == licence
+        own = not of_source or bool(terms.creator or terms.source_url)
+        return ReleasedTerms(stated, terms.creator, terms.source_url, own, of_source)
 
     def _licence_of(self, source_id: str) -> str:
         if source_id not in self._licences:

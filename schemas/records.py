@@ -24,7 +24,8 @@ class Source(EntityRecord, kind="source"):
     """An imported collection: one annotation file in a known format, with its terms.
 
     `least_side_px` and `greatest_aspect` are the limits that its images had to keep; None for
-    sources that are no annotation files.
+    sources that are no annotation files. `read_as` are the columns and the split that were stated
+    for reading it: the same file with others is another source.
     """
 
     name: str
@@ -37,6 +38,7 @@ class Source(EntityRecord, kind="source"):
     granularity: Granularity | None = None
     least_side_px: int | None = IF_KNOWN
     greatest_aspect: float | None = IF_KNOWN
+    read_as: dict[str, Any] | None = IF_KNOWN
 
     @property
     def terms(self) -> "SourceTerms":
@@ -73,12 +75,13 @@ class TermsCorrection(SourceTerms, EntityRecord, kind="terms_correction"):
 class Attribution(Record):
     """The terms of one image, if they are its own, and the author to name.
 
-    For images from a search, `licence_url` is where the terms are published, and `licence_basis`
-    says whether the service states them for this image, or only filters images by a set of
-    licences. Otherwise these are not part of the payload.
+    Without a `licence`, the image is under that of its source. For images from a search,
+    `licence_url` is where the terms are published, and `licence_basis` says whether the service
+    states them for this image, or only filters images by a set of licences. Otherwise these are not
+    part of the payload.
     """
 
-    licence: str
+    licence: str | None
     creator: str | None = None
     source_url: str | None = None
     licence_url: str | None = IF_KNOWN

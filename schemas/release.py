@@ -235,6 +235,7 @@ class ReleasedSource(Record):
     granularity: Granularity | None
     least_side_px: int | None = IF_KNOWN
     greatest_aspect: float | None = IF_KNOWN
+    read_as: dict[str, Any] | None = IF_KNOWN
     correction: ReleasedCorrection | None = IF_KNOWN
 
     @property

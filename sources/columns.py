@@ -287,7 +287,8 @@ class Columns:
         page = source_page({"source_url": fields.get(self._page)}, options) if self._page else None
         creator = optional_text(fields, self._creator, options) if self._creator else None
         if self._licence is None:
-            return None
+            is_named = creator or page
+            return Attribution(licence=None, creator=creator, source_url=page) if is_named else None
         licence = optional_text(fields, self._licence, options)
         if licence is None:
             got = shown(plain(fields.get(self._licence)))

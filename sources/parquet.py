@@ -64,6 +64,21 @@ class ParquetImporter(Shards):
         except (OSError, ValueError) as fault:
             raise self.stranger(file, f": {_said(fault)}") from fault
 
+    def byte_columns(self, path: Path) -> list[str]:
+        """Return the names of the columns of the first file that hold bytes.
+
+        Raises:
+            FormatError: it is no Parquet file.
+        """
+        import pyarrow.parquet as pq
+
+        file = files_of(path, self.suffixes)[0]
+        try:
+            schema = pq.read_schema(file)
+        except (OSError, ValueError) as fault:
+            raise self.stranger(file, f": {_said(fault)}") from fault
+        return [one.name.strip().casefold() for one in schema if _is_bytes(one.type)]
+
     def _read(self, file: Path, options: ReadOptions) -> Iterator[dict[str, Any]]:
         import pyarrow.parquet as pq
 

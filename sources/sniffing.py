@@ -1,14 +1,14 @@
 """What a file or folder of annotations is, and how Loupe would read it."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from loupe.schemas.columns import TableColumns
-from loupe.schemas.errors import FormatError
-from loupe.sources.columns import CAPTIONS, Found, RecordImporter
+from loupe.schemas.errors import FormatError, UsageError
+from loupe.sources.columns import CAPTIONS, IMAGES, Found, RecordImporter
 from loupe.sources.images import is_file_below
 from loupe.sources.importer import IMPORTERS, importer_for, likely_formats
 from loupe.sources.parquet import ParquetImporter
@@ -46,6 +46,7 @@ class Sniffed(NamedTuple):
         fields: all that records hold, if columns can be stated.
         rows: the first rows, with these columns.
         images: the folder of the images, if it is another than that of the annotations.
+        lacks_images: whether images are called after their identity, and no such file is there.
     """
 
     format: str
@@ -53,6 +54,7 @@ class Sniffed(NamedTuple):
     fields: Sequence[str]
     rows: Sequence[Row]
     images: Path | None = None
+    lacks_images: bool = False
 
     def table(
         self, annotations: str, name: str, licence: str | None = None, images: str | None = None
@@ -78,47 +80,101 @@ class Sniffed(NamedTuple):
         return comment + "\n".join(["[[sources]]", *lines]) + "\n"
 
 
-def sniff(path: Path) -> Sniffed:
-    """Return how Loupe would read a file or folder.
+def sniff(path: Path, stated: TableColumns | None = None) -> Sniffed:
+    """Return how Loupe would read a file or folder, with the columns that are stated.
 
     Raises:
         FormatError: it is in no format that is known, or cannot be read.
+        UsageError: columns are stated, and its format has none.
     """
-    name = format_of(path)
+    name = format_of(path, stated)
     importer = importer_for(name)
     columns: dict[str, str | list[str]] = {}
     fields: list[str] = []
+    is_named_by_identity = False
     if isinstance(importer, RecordImporter):
-        names = importer.names(path) if isinstance(importer, ParquetImporter) else ()
-        looked = TableColumns(captions=tuple(names)) if names else None
-        found = importer.records(path, ReadOptions(columns=looked, images=False))
+        columns = stated.model_dump(mode="json", exclude_defaults=True) if stated else {}
+        columns |= _byte_column(importer, path, columns)
+        found = importer.records(path, _everything(importer, path, columns))
         first = [one for one in islice(found, _LOOKED_AT) if isinstance(one, Found)]
-        columns, fields = _proposed(first), _fields_of(first)
-    stated = ReadOptions(columns=TableColumns(**columns) if columns else None, images=False)
-    rows = list(islice(importer.rows(path, stated), SHOWN_ROWS))
-    return Sniffed(name, columns, fields, rows, _images_of(path, rows))
-
-
-def _images_of(path: Path, rows: Sequence[Row]) -> Path | None:
-    """Return the folder near annotations that has the image of the first row.
-
-    None if that is the folder of the annotations, or no folder has it.
-    """
+        fields = _fields_of(first)
+        columns |= _file_column(path, first, columns)
+        columns = _proposed(first, columns) | columns
+        is_named_by_identity = not _has_image(fields, columns)
+    elif stated:
+        keys = ", ".join(stated.model_dump(exclude_defaults=True))
+        raise UsageError(f"{path} is {name}, whose fields have fixed names; do not state {keys}")
+    options = ReadOptions(columns=TableColumns(**columns) if columns else None, images=False)
+    rows = list(islice(importer.rows(path, options), SHOWN_ROWS))
+    folder = _folder_of(path, rows)
     root = path if path.is_dir() else path.parent
+    images = None if folder == root else folder
+    lacks_images = is_named_by_identity and folder is None
+    return Sniffed(name, columns, fields, rows, images, lacks_images)
+
+
+def _has_image(fields: Iterable[str], columns: Mapping[str, Any]) -> bool:
+    return "image" in columns or not frozenset(fields).isdisjoint(IMAGES)
+
+
+def _byte_column(
+    importer: RecordImporter, path: Path, columns: Mapping[str, Any]
+) -> dict[str, str]:
+    """Return the column that holds images if it is the only one of bytes, and none is named."""
+    if not isinstance(importer, ParquetImporter) or _has_image(importer.names(path), columns):
+        return {}
+    of_bytes = importer.byte_columns(path)
+    return {"image": of_bytes[0]} if len(of_bytes) == 1 else {}
+
+
+def _everything(importer: RecordImporter, path: Path, columns: Mapping[str, Any]) -> ReadOptions:
+    """Return the options with which all fields of records are read."""
+    looked = dict(columns)
+    if isinstance(importer, ParquetImporter):  # reads only the columns that are stated
+        names = importer.names(path)
+        looked["captions"] = tuple(names)
+        if not _has_image(names, columns):
+            looked.setdefault("identity", names[0])
+    return ReadOptions(columns=TableColumns(**looked) if looked else None, images=False)
+
+
+def _file_column(
+    path: Path, records: Sequence[Found], columns: Mapping[str, Any]
+) -> dict[str, str]:
+    """Return the column that names files that exist, if none is named as one of images."""
+    fields = _fields_of(records)
+    if _has_image(fields, columns):
+        return {}
+    for name in fields:
+        values = [one.fields.get(name) for one in records]
+        texts = [one for one in values if isinstance(one, str) and one.strip()]
+        if texts and _folder_with(path, texts[:1]) is not None:
+            return {"image": name}
+    return {}
+
+
+def _folder_of(path: Path, rows: Sequence[Row]) -> Path | None:
+    """Return the folder of annotations, or near them, that has the image of the first row."""
     named = next((one for one in rows if isinstance(one, SourceRow) and not one.is_held), None)
     if named is None:
         return None
+    return _folder_with(path, (named.file_path, *named.other_paths))
+
+
+def _folder_with(path: Path, names: Sequence[str]) -> Path | None:
+    """Return the folder of annotations, or near them, that has a file of one of the names."""
+    root = path if path.is_dir() else path.parent
     inner = [one for one in root.iterdir() if one.is_dir()]
     nearest = [root, *sorted(inner)[:_MOST_FOLDERS], root.parent]
     beside = [one for one in root.parent.iterdir() if one.is_dir()]
     for folder in [*nearest, *sorted(beside)[:_MOST_FOLDERS]]:
-        if any(is_file_below(folder, one) for one in (named.file_path, *named.other_paths)):
-            return None if folder == root else folder
+        if any(is_file_below(folder, one) for one in names):
+            return folder
     return None
 
 
-def format_of(path: Path) -> str:
-    """Return the format of a file or folder.
+def format_of(path: Path, stated: TableColumns | None = None) -> str:
+    """Return the format of a file or folder, whose columns may be stated.
 
     Raises:
         FormatError: it is in none that is known.
@@ -133,14 +189,18 @@ def format_of(path: Path) -> str:
         raise FormatError(f"there is no {path}")
     if likely := likely_formats(path):
         return likely[0]
+    options = ReadOptions(columns=stated, images=False)
     for name in ("json", "image-list", "csv"):
         try:
-            first = next(importer_for(name).rows(path), None)
+            first = next(importer_for(name).rows(path, options), None)
         except FormatError:
             continue
         if isinstance(first, SourceRow):
             return name
-    raise FormatError(f"{path} is in no format that is known; {_SEE}")
+    raise FormatError(
+        f"{path} is in no format that is known; if its fields have names of their own, state that "
+        f"of the image (--image); {_SEE}"
+    )
 
 
 def _format_of_folder(path: Path) -> str:
@@ -179,14 +239,14 @@ def _fields_of(records: Sequence[Found]) -> list[str]:
     return [name for name in names if name]
 
 
-def _proposed(records: Sequence[Found]) -> dict[str, str | list[str]]:
-    """Return the columns to state: those that are not found by their names anyway."""
-    names = _fields_of(records)
+def _proposed(records: Sequence[Found], stated: Mapping[str, Any]) -> dict[str, str | list[str]]:
+    """Return the columns to state besides: those that are not found by their names anyway."""
+    names = [one for one in _fields_of(records) if one != stated.get("image")]
     columns: dict[str, str | list[str]] = {}
-    identity = next((one for one in _IDENTITIES if one in names), None)
+    identity = stated.get("identity") or next((one for one in _IDENTITIES if one in names), None)
     if identity not in (None, "identity"):
         columns["identity"] = str(identity)
-    if not any(one in names for one in CAPTIONS):
+    if "captions" not in stated and not any(one in names for one in CAPTIONS):
         taken = {identity, *CAPTIONS}
         usual: list[str] = [one for one in _OTHER_CAPTIONS if one in names and one not in taken]
         texts = usual[:1] or [one for one in names if one not in taken and _is_text(records, one)]

@@ -14,6 +14,7 @@ from loupe.schemas.errors import UsageError
 
 if TYPE_CHECKING:
     from loupe.flows.engine.contamination import FolderDuplicates
+    from loupe.schemas.columns import TableColumns
     from loupe.sources.sniffing import Sniffed
 
 
@@ -121,7 +122,14 @@ app = typer.Typer(help="Look at annotations before they are imported.", no_args_
 
 
 @command(app)
-def sniff(path: str, *, to: Path | None = None) -> Answer:
+def sniff(
+    path: str,
+    *,
+    to: Path | None = None,
+    image: str | None = None,
+    identity: str | None = None,
+    captions: list[str] | None = None,
+) -> Answer:
     """Say what a file or folder is, and show three rows as Loupe would read them.
 
     Prints the [[sources]] of a build file, with the columns that it needs. What is at an address
@@ -130,6 +138,9 @@ def sniff(path: str, *, to: Path | None = None) -> Answer:
     Args:
         path: File, folder, pattern or address of annotations.
         to: Build file to add the [[sources]] to.
+        image: Column of the image or its path (default: what is found).
+        identity: Column of what the image shows (default: what is found).
+        captions: Column of captions; repeat it for several (default: what is found).
     """
     from loupe.flows.engine.importing import COPIES
     from loupe.schemas.wording import many, shortened
@@ -138,19 +149,23 @@ def sniff(path: str, *, to: Path | None = None) -> Answer:
     from loupe.sources.sniffing import sniff as sniffed
 
     place = located(hub_address(path), "", settings().home / COPIES, note)
-    found = sniffed(place.annotations)
+    found = sniffed(place.annotations, stated_columns(image, identity, captions))
     folder = to.parent if to else Path()
     table = table_of(found, path, folder, source_name(path))
     if to is not None:
         with to.open("a", encoding="utf-8") as file:
             file.write(f"\n{table}")
-    rows = [one.model_dump(mode="json", exclude_defaults=True) for one in found.rows]
+    unknown = {"file_path", "other_paths"} if found.lacks_images else None
+    rows = [
+        one.model_dump(mode="json", exclude_defaults=True, exclude=unknown) for one in found.rows
+    ]
     lines: list[Line] = [f"{path}: {found.format}", ""]
     for row in found.rows:
         if isinstance(row, BadRow):
             lines.append(f"  {row.file}, record {row.index:,}: cannot be used: {row.detail}")
             continue
-        lines.append(f"  {row.file_path} (identity {row.identity}, {row.split})")
+        image_path = "no image found" if found.lacks_images else row.file_path
+        lines.append(f"  {image_path} (identity {row.identity}, {row.split})")
         lines += [f"    {shortened(caption, _SHOWN)}" for caption in row.captions]
         if not row.captions:
             lines.append("    no caption")
@@ -163,8 +178,21 @@ def sniff(path: str, *, to: Path | None = None) -> Answer:
         "rows": rows,
         "table": table,
     }
+    if found.lacks_images:
+        lines += ["", Note("no column names the images: state it (--image)")]
     shown = many(len(rows), "row")
     return Answer(document, [*lines, "", Note(f"{shown} shown, with nothing imported")])
+
+
+def stated_columns(
+    image: str | None, identity: str | None, captions: list[str] | None
+) -> "TableColumns | None":
+    """Return the columns that options state, if any."""
+    from loupe.schemas.columns import TableColumns
+
+    stated = {"image": image, "identity": identity, "captions": captions}
+    found = {key: value for key, value in stated.items() if value}
+    return TableColumns.model_validate(found) if found else None
 
 
 def table_of(

@@ -11,7 +11,7 @@ import typer
 
 from loupe.flows.cli.options import settings
 from loupe.flows.cli.output import Answer, note
-from loupe.flows.cli.sources import source_name, table_of
+from loupe.flows.cli.sources import source_name, stated_columns, table_of
 from loupe.schemas.errors import UsageError
 from loupe.schemas.wording import shortened
 
@@ -30,6 +30,9 @@ def init(
     licence: str | None = None,
     review: str | None = None,
     out: Path | None = None,
+    image: str | None = None,
+    identity: str | None = None,
+    captions: list[str] | None = None,
 ) -> Answer:
     """Write a build file for your data, with comments; asks what is not stated.
 
@@ -41,6 +44,9 @@ def init(
         licence: Terms of the images and texts, an SPDX identifier if possible, such as CC-BY-4.0.
         review: Who decides: auto (nobody), sample:0.1 (people, a tenth) or required (people, all).
         out: File to write; must not exist (default: NAME.toml).
+        image: Column of the image or its path (default: what is found).
+        identity: Column of what the image shows (default: what is found).
+        captions: Column of captions; repeat it for several (default: what is found).
     """
     from loupe.annotate.queues import parse_policy
     from loupe.flows.engine.importing import COPIES
@@ -50,7 +56,7 @@ def init(
 
     data = data or _asked("Where is your data (a file, folder or address)?", "DATA")
     place = located(hub_address(data), "", settings().home / COPIES, note)
-    found = sniff(place.annotations)
+    found = sniff(place.annotations, stated_columns(image, identity, captions))
     note(f"{data}: {found.format}, such as {_shown(found)}")
     build = build or _chosen("What do you want to build?", _BUILDS, "--build")  # type: ignore[assignment]
     name = name or _asked("What is the dataset called?", "--name", f"my-{source_name(data)}")
@@ -134,9 +140,10 @@ def _shown(found: "Sniffed") -> str:
     if not usable:
         return "records that cannot be used (loupe sources sniff says why)"
     first = usable[0]
+    named = f"identity {first.identity}" if found.lacks_images else first.file_path
     if not first.captions:
-        return first.file_path
-    return f"{first.file_path} with {shortened(first.captions[0], _SHOWN)!r}"
+        return named
+    return f"{named} with {shortened(first.captions[0], _SHOWN)!r}"
 
 
 def _other_than(dataset: str, name: str) -> str:

@@ -334,8 +334,20 @@ def describe_source(spec: SourceSpec, annotations: Path) -> Source:
         homepage=spec.homepage,
         granularity=spec.granularity,
     )
-    shape = {"least_side_px": spec.least_side_px, "greatest_aspect": spec.greatest_aspect}
+    shape = {
+        "least_side_px": spec.least_side_px,
+        "greatest_aspect": spec.greatest_aspect,
+        "read_as": _read_as(spec),
+    }
     return described.model_copy(update=shape)
+
+
+def _read_as(spec: SourceSpec) -> dict[str, Any] | None:
+    """Return what is stated on reading the annotations and is not the default; None if nothing."""
+    stated = spec.columns.model_dump(mode="json", exclude_defaults=True) if spec.columns else {}
+    if spec.split != SourceSpec.model_fields["split"].default:
+        stated["split"] = spec.split
+    return stated or None
 
 
 def read_options(spec: SourceSpec) -> ReadOptions:

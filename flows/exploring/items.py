@@ -121,7 +121,8 @@ class StoreItems:
         for image in images:
             record = image.record(Image)
             attribution = record.attribution
-            licence = attribution.licence if attribution else licences.get(image.id)
+            own = attribution.licence if attribution else None
+            licence = own or licences.get(image.id)
             fields: dict[str, Value | None] = {
                 "state": image.state,
                 "split": image.split,

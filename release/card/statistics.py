@@ -13,7 +13,13 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from loupe.release.card.terms import DerivedTerms, LicensedItem, held_by_sources, licence_statistics
+from loupe.release.card.terms import (
+    DerivedTerms,
+    LicensedItem,
+    are_words_of_source,
+    held_by_sources,
+    licence_statistics,
+)
 from loupe.release.format.rows import ReleaseRow, RowForm
 from loupe.release.format.scratch import Scratch
 from loupe.retrieval.similarity.distances import ComparedImage
@@ -409,9 +415,10 @@ class ReleaseAccumulator:
             self._contrasts.add(row)
         if not self.form.terms:
             return
-        licence, creator, page, own = row.terms
+        licence, creator, page, own, of_source = row.terms
         credit = Credit(licence, row.number, row.file_path, creator, page, row.source, own)
         self._scratch.add_credit(credit)
+        own = own and not are_words_of_source(licence, of_source=of_source)
         self._licensed[licence, row.source, own] += 1
         contrast = row.contrast
         anchor = (contrast.anchor, contrast.method) if contrast else (None, None)

@@ -124,6 +124,14 @@ def _needs_permission(one: LicensedItem) -> bool:
     return not one.own and licence_of(one.licence) is None
 
 
+def are_words_of_source(licence: str, *, of_source: bool) -> bool:
+    """Whether terms are those of a source in words of its own, with creators or without.
+
+    A permission of these terms is one for the image.
+    """
+    return of_source and licence_of(licence) is None
+
+
 def unpermitted(
     held: Iterable[LicensedItem], permitted_terms: Mapping[str, str]
 ) -> list[LicensedItem]:

@@ -359,15 +359,19 @@ class ReleasedContrast(NamedTuple):
 
 
 class ReleasedTerms(NamedTuple):
-    """The licence and credit of an image; `own` if they are not those of its source."""
+    """The licence and credit of an image.
+
+    They are its `own` if they are not those of its source, `of_source` if the licence is.
+    """
 
     licence: str
     creator: str | None
     source_url: str | None
     own: bool
+    of_source: bool
 
 
-NO_TERMS = ReleasedTerms("", None, None, own=False)
+NO_TERMS = ReleasedTerms("", None, None, own=False, of_source=True)
 
 
 _SAME = (

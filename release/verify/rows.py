@@ -15,6 +15,7 @@ from typing import Any
 from loupe.release.card.terms import (
     DerivedTerms,
     LicensedItem,
+    are_words_of_source,
     held_by_sources,
     terms_of,
     unpermitted,
@@ -212,8 +213,10 @@ class LicenceChecks:
             return
         licence, creator, page = row["licence"], row["creator"], row["source_url"]
         source, path = row["source"], row["file_path"]
-        own = (source, licence) not in self._of_sources or bool(creator or page)
+        of_source = (source, licence) in self._of_sources
+        own = not of_source or bool(creator or page)
         self._scratch.add_credit(Credit(licence, number, path, creator, page, source, own))
+        own = own and not are_words_of_source(licence, of_source=of_source)
         self._licensed[licence, source, own] += 1
         if own and not permits_release(licence):
             what = f"is under {licence!r}, which does not permit its release, or is not known"

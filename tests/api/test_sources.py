@@ -11,7 +11,7 @@ import loupe
 from loupe.flows.cli.main import app
 from loupe.models.profiles.settings import Settings
 from loupe.schemas.errors import UsageError
-from tests.sources.formats.writing import huggingface, parquet, pictures, table, webdataset
+from tests.sources.formats.writing import huggingface, jpeg, parquet, pictures, table, webdataset
 from tests.sources.test_remote import served
 
 
@@ -45,6 +45,42 @@ def test_a_release_is_built_of_what_others_wrote(
     release = built(tmp_path, tmp_path / "home", name, path)
     release.verify()
     assert rows_of(release) == {(one.person, one.captions) for one in pictures()}
+
+
+def test_a_release_holds_what_its_source_states_now_whatever_the_home_read_before(
+    tmp_path: Path,
+) -> None:
+    for number in range(3):
+        (tmp_path / f"{number}.jpg").write_bytes(jpeg(60 * number))
+    rows = [f"{one}.jpg,Title {one},Alt {one},Painter {one},CC0-1.0,val" for one in range(3)]
+    table = "\n".join(["file,title,alt,painter,rights,part", *rows])
+    (tmp_path / "art.csv").write_text(table, encoding="utf-8")
+
+    def released(home: str, version: str, **options: Any) -> Any:
+        source = loupe.source("csv", "art.csv", name="art", image="file", **options)
+        steps = [loupe.release()]
+        made = loupe.Pipeline(
+            "shown", version=version, sources=[source], steps=steps, folder=tmp_path
+        )
+        release = made.run(settings=Settings(home=tmp_path / home), quiet=True).release
+        release.verify()
+        return release
+
+    in_words = {"licence": "Ask the museum", "permitted_by": "The museum agreed."}
+    stated: list[dict[str, Any]] = [
+        {"captions": ["title"], "licence": "CC-BY-4.0"},
+        {"captions": ["alt"], "licence": "CC-BY-4.0"},
+        {"captions": ["alt"], "split": "train", "attribution": "painter", **in_words},
+        {"captions": ["title"], "licence_column": "rights", "split_column": "part"},
+    ]
+    for number, options in enumerate(stated):
+        version = f"0.{number}.0"
+        used = released("used", version, **options)
+        assert used.manifest.id == released(f"fresh-{number}", version, **options).manifest.id
+        if "attribution" in options:
+            shown = {(row["creator"], row["licence"], *row["captions"]) for row in used.rows()}
+            assert shown == {(f"Painter {one}", "Ask the museum", f"Alt {one}") for one in range(3)}
+            assert "Painter 1" in (used.folder / "ATTRIBUTION.md").read_text(encoding="utf-8")
 
 
 def test_an_address_gives_the_release_of_the_path(tmp_path: Path) -> None:

@@ -89,3 +89,23 @@ def test_the_folder_of_images_is_found_beside_their_table(tmp_path: Path) -> Non
     found = sniff(tmp_path / "a.csv")
     assert found.images == tmp_path / "scans"
     assert found.columns == {"captions": ["title"]}
+
+
+def test_the_image_is_the_only_column_of_bytes_or_the_one_that_names_files(tmp_path: Path) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    data = pictures()[0].data
+    (tmp_path / "scans").mkdir()
+    (tmp_path / "scans" / "a.jpg").write_bytes(data)
+    (tmp_path / "named.csv").write_text("sku,pic\nA,a.jpg\n")
+    (tmp_path / "unnamed.csv").write_text("sku,title\nA,A mug of clay\n")
+    (tmp_path / "stated.json").write_text('[{"pic": "a.jpg", "said": "A mug of clay"}]')
+    pq.write_table(pa.table({"sku": ["A"], "photo_data": [data]}), tmp_path / "held.parquet")
+    assert sniff(tmp_path / "named.csv").columns == {"identity": "sku", "image": "pic"}
+    assert sniff(tmp_path / "held.parquet").columns == {"identity": "sku", "image": "photo_data"}
+    assert sniff(tmp_path / "unnamed.csv").lacks_images
+    stated = TableColumns(image="pic", captions=("said",))
+    (row,) = sniff(tmp_path / "stated.json", stated).rows
+    assert isinstance(row, SourceRow)
+    assert (row.file_path, row.captions) == ("a.jpg", ("A mug of clay",))
