@@ -47,6 +47,7 @@ KEY = "needs a key or an account"
 GPU = "needs a GPU, weights or the network"
 DATA = "needs data of others"
 LONG = "trains for minutes; see tests/flows/test_training_run.py"
+PEOPLE = "needs decisions of people; see test_quality_commands.py"
 ELSEWHERE = "is tested as a whole in "
 NOT_RUN: dict[str, dict[str, str]] = {
     "README.md": {
@@ -74,7 +75,7 @@ NOT_RUN: dict[str, dict[str, str]] = {
     "docs/export.md": {"HF_TOKEN": KEY, "hf download": KEY, "loupe release verify": KEY},
     "docs/noise-filter.md": {"loupe filter": ELSEWHERE + "test_filter_commands.py"},
     "docs/one-gpu.md": {"uv ": GPU, "vllm": GPU, "loupe run": GPU},
-    "docs/profiles.md": {"loupe run": GPU},
+    "docs/profiles.md": {"loupe run": GPU, "loupe judge": ELSEWHERE + "test_judge.py"},
     "docs/index.md": {"loupe demo": ELSEWHERE + "tests/demo/test_builds.py"},
     "docs/start.md": {"make ": ELSEWHERE + "CI"},
     "docs/python.md": {"loupe run": ELSEWHERE + "tests/api/test_python_page.py"},
@@ -94,7 +95,7 @@ NOT_RUN: dict[str, dict[str, str]] = {
     "docs/review.md": {
         "loupe up": SERVERS, "loupe annotator": SERVERS, "loupe queue push": SERVERS,
         "loupe queue gold": "needs decisions of people; see test_gold_commands.py",
-        "loupe quality": "needs decisions of people; see test_quality_commands.py",
+        "loupe queue errors": PEOPLE, "loupe queue audit": PEOPLE, "loupe quality": PEOPLE,
     },
     "docs/scale.md": {"loupe shards rewrite": ELSEWHERE + "test_shards.py"},
     "docs/services.md": {
