@@ -37,7 +37,7 @@ from loupe.schemas.faithfulness import FaithfulnessReport
 from loupe.schemas.processes import write_atomically
 from loupe.schemas.provenance import Role
 from loupe.schemas.quality import CaptionCheck
-from loupe.schemas.records import Rejection
+from loupe.schemas.records import Image, Rejection
 from loupe.schemas.text_files import read_toml
 from loupe.schemas.validation import fault_of, packaged_toml, validated
 
@@ -602,14 +602,18 @@ def dropped_by_gates(
         newest_reports(store, ids),
         fetch(store, ids),
     )
+    images = fetch(store, {str(one.group) for one in entities.values()})
     dropped = []
     for entity_id, step, reason in found:
         said = list(flags.get(entity_id, ()))
         if entity_id in reports:
             said += [one.message for one in reports[entity_id].findings if not one.minor]
         detail = " ".join(said) or reason
-        text = _text_of(entities[entity_id])
-        dropped.append(Rejection.of(step, DROPPED, detail, text=text, entity=entity_id))
+        about: dict[str, Any] = {"text": _text_of(entities[entity_id]), "entity": entity_id}
+        image = images.get(str(entities[entity_id].group))
+        if image is not None and image.kind == Image.kind:
+            about["file"] = image.record(Image).file_path
+        dropped.append(Rejection.of(step, DROPPED, detail, **about))
     return dropped
 
 

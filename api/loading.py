@@ -58,6 +58,8 @@ def load_pipeline(named: str) -> Pipeline:
 def _imported(path: Path) -> Any:
     try:
         return module_in(str(path.resolve()))
+    except UsageError as error:
+        raise ConfigurationError(f"{path}{_place_of(error, path)}: {error}") from error
     except LoupeError:
         raise
     except Exception as error:

@@ -603,10 +603,12 @@ class Pipeline:
                 part.run(run)
         run.refresh()
 
-    def preview(self, items: int = 10, profile: str | None = None) -> "Preview":
+    def preview(
+        self, items: int = 10, profile: str | None = None, *, progress: Progress | None = None
+    ) -> "Preview":
         """Run the first records of each source through all steps, in a store that is thrown away.
 
-        Models are asked and paid as usual; people are not asked.
+        Models are asked and paid as usual; people are not asked. `progress` shows each step.
 
         Raises:
             UsageError: `items` is less than 1.
@@ -615,7 +617,7 @@ class Pipeline:
 
         if items < 1:
             raise UsageError(f"a preview needs at least one record of each source; got {items}")
-        return preview(self, items, profile)
+        return preview(self, items, profile, progress or Progress())
 
 
 def _place_of(spec: NamedModel, profile: Profile) -> str:

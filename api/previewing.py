@@ -1,5 +1,6 @@
 """Previews: the first records of a pipeline through all steps, in a store that is thrown away."""
 
+import os
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -43,6 +44,7 @@ class Previewed(Protocol):
 
 
 _SHOWN_CHARACTERS = 90
+_WIDTH = 150  # columns, unless COLUMNS states them
 
 
 @dataclass(frozen=True)
@@ -124,7 +126,8 @@ class Preview:
         table = Table("item", "state", "outputs", "refused because")
         for one in self.items:
             table.add_row(one.item, one.state, "\n".join(one.outputs), "\n".join(one.reasons))
-        console = Console(width=150, force_jupyter=False)  # it would show itself there
+        width = None if "COLUMNS" in os.environ else _WIDTH
+        console = Console(width=width, force_jupyter=False)  # it would show itself there
         with console.capture() as captured:
             console.print(table, markup=False)
         return captured.get() + "\n".join(self._summary())
@@ -142,7 +145,7 @@ class Preview:
         return f"<table>{head}{''.join(rows)}</table>{summary}"
 
 
-def preview(pipeline: Previewed, items: int, profile: str | None) -> Preview:
+def preview(pipeline: Previewed, items: int, profile: str | None, progress: Progress) -> Preview:
     """Run the first records of each source through all steps; see `Pipeline.preview`."""
     own = load_settings()
     chosen = load_profile(profile or own.profile)
@@ -154,7 +157,7 @@ def preview(pipeline: Previewed, items: int, profile: str | None) -> Preview:
             blobs_url=str(home / "blobs"),
             queues_file=home / "queues.toml",
         )
-        context = open_context(settings, progress=Progress(), flow_run="preview")
+        context = open_context(settings, progress=progress, flow_run="preview")
         with closing(context.store):
             run = OwnRun(context, pipeline.build(items), chosen, lambda: None, parts=pipeline.parts)
             started, stopped = time.monotonic(), ""

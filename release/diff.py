@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from loupe.release.format.row_files import ListedRelease
-from loupe.release.format.rows import natural_key
+from loupe.release.format.rows import natural_key, own_names
 from loupe.release.lineage import TABLES
 from loupe.release.withdrawn.files import WITHDRAWALS, read_mark, read_notices
 from loupe.schemas.base import Count, DatasetName, HexSha256, Record, Version, digest_of
@@ -207,9 +207,17 @@ def _order(key: _Key) -> tuple[bytes, ...]:
 def _compared_values(row: _Row) -> dict[str, Any]:
     """The columns to compare; empty ones count as missing, because not every release has them."""
     values = {name: value for name, value in row.items() if name not in _NOT_COMPARED and value}
+    for name in own_names(values):
+        if isinstance(values[name], list):
+            values[name] = list(map(_without_id, values[name]))
     if row.get("contrast"):
         values["contrast"] = {**row["contrast"], "anchor": None}
     return values
+
+
+def _without_id(record: _Row) -> dict[str, Any]:
+    """A record of one's own without its id, which another version of its step changes."""
+    return {name: value for name, value in record.items() if name != "entity_id"}
 
 
 def _digest(row: _Row) -> str:

@@ -89,7 +89,11 @@ def certify(
 
 
 def certify_build(
-    folder: Path, *, accepted: Sequence[str], refuse: bool = True
+    folder: Path,
+    *,
+    accepted: Sequence[str],
+    refuse: bool = True,
+    on_first: Callable[[], object] = lambda: None,
 ) -> ShortcutCertificate | None:
     """Return the certificate of a release that is being built; None if nothing could be asked.
 
@@ -99,6 +103,7 @@ def certify_build(
         folder: the unfinished release, with its rows and images.
         accepted: the shortcuts that the build accepts, by question or by name.
         refuse: whether to refuse others. A withdrawal does not: it must not wait for them.
+        on_first: called before the opponents of a question are asked.
 
     Raises:
         UsageError: an opponent is better than chance by more than the margin, and the build does
@@ -111,7 +116,7 @@ def certify_build(
         for shard in _of_split(shards, split):
             yield from map(ReleaseRow.of, read_parquet_rows(folder / shard, BESIDE_IMAGES))
 
-    found = _Opponents(rows, lambda path: looks_of((folder / path).read_bytes()))
+    found = _Opponents(rows, lambda path: looks_of((folder / path).read_bytes()), on_first)
     results = found.results()
     if not results:
         return None
@@ -194,9 +199,15 @@ class _Drawn:
 class _Opponents:
     """Asks all opponents about the rows of one split; `look` returns what they use of an image."""
 
-    def __init__(self, rows: _Rows, look: Callable[[str], Looks]) -> None:
+    def __init__(
+        self,
+        rows: _Rows,
+        look: Callable[[str], Looks],
+        on_first: Callable[[], object] = lambda: None,
+    ) -> None:
         self._rows = rows
         self._look = look
+        self._on_first = on_first
         self.too_few: tuple[ShortcutQuestion, ...] = ()
 
     def results(self) -> tuple[BlindResult, ...]:
@@ -231,6 +242,7 @@ class _Opponents:
         if len(anchors) < FEWEST_GROUPS:
             self._tell(("original image", "original captions", "matching pair"))
             return
+        self._on_first()
         rows = [row for row in self._rows() if _group_of(row) in anchors]
         groups = [_group_of(row) for row in rows]
         is_original = np.array([row.contrast is None for row in rows])
@@ -263,6 +275,7 @@ class _Opponents:
         if len(large) < 2:
             self._tell(("source of a caption",))
             return
+        self._on_first()
         texts, ids, sources = [], [], []
         for row in rows:
             if row.source not in large:
@@ -282,6 +295,7 @@ class _Opponents:
         if min(map(kinds.count, (_WITH, _WITHOUT))) < FEWEST_GROUPS:
             self._tell(("image with captions",))
             return
+        self._on_first()
         for evidence in self._image_evidence(rows):
             if evidence.opponent == "colours of the image":
                 continue  # what an image shows may decide whether it has captions

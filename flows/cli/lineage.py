@@ -7,6 +7,7 @@ from rich.text import Text
 
 from loupe.flows.cli.options import notices_at_hand, opened_store
 from loupe.flows.cli.output import Answer, Line, warn
+from loupe.schemas.errors import UsageError
 
 if TYPE_CHECKING:
     from loupe.db.lineage import Lineage
@@ -29,7 +30,14 @@ def lineage(entity_id: str, *, release: Path | None = None) -> Answer:
     lines: list[Line] = []
     if release is None:
         with opened_store() as store:
-            traced = trace(store, find_entity_id(store, entity_id))
+            try:
+                found = find_entity_id(store, entity_id)
+            except UsageError as error:
+                if Path(entity_id).suffix:
+                    hint = "for a file of a release, add --release FOLDER"
+                    raise UsageError(f"{error}; {hint}") from error
+                raise
+            traced = trace(store, found)
     else:
         traced, captions = _released(release, entity_id)
         if captions:

@@ -17,7 +17,7 @@ from loupe.flows.cli.options import (
     settings,
     warn_of_unfinished,
 )
-from loupe.flows.cli.output import Answer, Line, finding_lines, note
+from loupe.flows.cli.output import Answer, Line, err, finding_lines, note
 
 if TYPE_CHECKING:
     from loupe.flows.engine.context import BuildReport, RunContext
@@ -134,20 +134,26 @@ def _run_own(
     check: bool,
 ) -> Answer:
     """Run a pipeline that is written with the public API, check it, or preview it."""
+    note(f"reading {named}")
     from loupe.api.loading import load_pipeline
+    from loupe.flows.engine.report import console_progress
     from loupe.flows.engine.stopping import Budget
+    from loupe.schemas.wording import many
     from loupe.services.diagnosis import Verdict
 
     pipeline = load_pipeline(named)
     if check:
+        note("checking files, terms, keys and models")
         findings = pipeline.check(profile)
         failed = any(one.verdict is not Verdict.OK for one in findings)
         return Answer(findings, [repr(pipeline), *finding_lines(findings)], failed)
     if limit is not None:
-        preview = pipeline.preview(limit, profile)
+        note(f"preview of {many(limit, 'record')} of each source")
+        preview = pipeline.preview(limit, profile, progress=console_progress(err))
         return Answer(preview.as_json(), [str(preview)], failed=bool(preview.stopped))
     note(f"home: {settings().home}")
     context = opened_run(Budget(max_cost, max_tokens))
+    note("checking files, terms, keys and models")
     warn_of_unfinished(context.store)
     report = pipeline.run_in(context, profile, wait=wait).report
     return Answer(report.as_json(), [report.sentence])

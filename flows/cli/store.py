@@ -89,7 +89,7 @@ def quarantine(
     Args:
         dataset: A source or dataset (default: all).
         reason: Only records with this reason.
-        limit: Show at most this many records.
+        limit: Show at most this many records, the first of each stage.
         retry: Let the next run retry the records of DATASET with this --reason.
     """
     from loupe.annotate.queues import dropped_by_gates
@@ -113,7 +113,7 @@ def quarantine(
         if retry:
             return _retried(store, list(filter(None, names)), str(reason))
         counts: list[QuarantineCount] = []
-        records: list[Rejection] = []
+        stages: list[list[Rejection]] = []
         for name in names:
             counts += quarantine_counts(store, name, reason)
             if reason in (None, DROPPED):
@@ -124,17 +124,40 @@ def quarantine(
                 for (of, stage), items in sorted(left_out.items()):
                     counts.append(QuarantineCount(of, stage, LEFT_OUT, items))
         for name in filter(None, names):
-            records += quarantined(store, name, reason, limit - len(records))
+            of_stages = dict.fromkeys(one.stage for one in quarantine_counts(store, name, reason))
+            stages += [list(quarantined(store, name, reason, limit, one)) for one in of_stages]
             if reason in (None, DROPPED):
-                records += dropped_by_gates(store, name, limit - len(records))
+                stages.append(dropped_by_gates(store, name, limit))
             if reason in (None, LEFT_OUT):
-                found = left_out_images(store, STEP_PREFIX, name, limit - len(records))
-                records += [one for _, one in found]
+                stages.append([one for _, one in left_out_images(store, STEP_PREFIX, name, limit)])
+    records = _first_of_each(stages, limit)
     document = {"counts": [row._asdict() for row in counts], "records": records}
     if not counts:
         return Answer(document, ["nothing is quarantined"])
     table = Table("Quarantine", ["dataset", "stage", "reason", "inputs"], counts)
-    return Answer(document, [table, *map(_rejection_text, records)])
+    lines: list[Line] = [table, *map(_rejection_text, records)]
+    left = sum(one.inputs for one in counts) - len(records)
+    if dataset and left > 0:
+        lines.append(f"… and {left:,} more: --limit {len(records) + left}")
+    return Answer(document, lines)
+
+
+def _first_of_each(stages: Sequence[Sequence["Rejection"]], limit: int) -> list["Rejection"]:
+    """Return at most so many records: as many of each stage as there is room for."""
+    room, shares = limit, [0] * len(stages)
+    while room and any(map(_has_more, stages, shares)):
+        for place, records in enumerate(stages):
+            if room and _has_more(records, shares[place]):
+                shares[place] += 1
+                room -= 1
+    found: list[Rejection] = []
+    for records, share in zip(stages, shares, strict=True):
+        found += records[:share]
+    return found
+
+
+def _has_more(records: Sequence["Rejection"], taken: int) -> bool:
+    return taken < len(records)
 
 
 def _retried(store: "Store", datasets: Sequence[str], reason: str) -> Answer:

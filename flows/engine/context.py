@@ -43,6 +43,7 @@ from loupe.schemas.profile import Profile
 from loupe.schemas.provenance import Role
 from loupe.schemas.records import Sample, Source
 from loupe.schemas.video import StageSettings
+from loupe.schemas.wording import many
 
 IN_PROCESS = "in-process"
 """The flow run of a run without Prefect."""
@@ -206,8 +207,9 @@ class BuildReport:
     `pages` are the Label Studio projects with open tasks, by gate and annotator.
     `lacks_desk` is set if Label Studio did not run, so that nobody can decide these items yet.
     `release` is the newest release, or None if people must decide first; `was_released` is set if
-    an earlier run built it of the same items. `missing` is what the build asked for and this
-    release does not have. `warnings` are sentences on releases that require an action.
+    an earlier run built it of the same items; it has so many `images` and `captions`. `missing` is
+    what the build asked for and this release does not have. `warnings` are sentences on releases
+    that require an action.
     """
 
     dataset: str
@@ -219,6 +221,8 @@ class BuildReport:
     release: Path | None = None
     release_id: str | None = None
     was_released: bool = False
+    images: int = 0
+    captions: int = 0
     missing: list[Missing] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 
@@ -258,7 +262,10 @@ class BuildReport:
         )
         if self.release is None:
             return waiting
-        built = f"release {(self.release_id or '')[:12]} of {self.dataset} is in {self.release}"
+        built = (
+            f"release {(self.release_id or '')[:12]} of {self.dataset}: "
+            f"{many(self.images, 'image')}, {many(self.captions, 'caption')}, in {self.release}"
+        )
         if self.waiting:
             return f"{waiting}; {built}"
         is_idle = self.was_released and all(one.is_idle for one in self.stages)
@@ -297,6 +304,8 @@ class BuildReport:
             "pages": {gate: pages for gate, pages in self.pages.items() if pages},
             "release": str(self.release) if self.release else None,
             "release_id": self.release_id,
+            "images": self.images,
+            "captions": self.captions,
             "missing": [one._asdict() for one in self.missing],
             "warnings": self.warnings,
             "stages": [stage.as_json() for stage in self.stages],

@@ -3,7 +3,7 @@
 import os
 import stat
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache, partial
 from pathlib import Path
 from typing import NamedTuple
@@ -71,6 +71,7 @@ from loupe.schemas.errors import ConfigurationError, IntegrityError, UsageError
 from loupe.schemas.proposals import ChoiceTest
 from loupe.schemas.provenance import Role
 from loupe.schemas.quality import CaptionCheck, ErrorStatistics, JudgeMeasurement, summarise
+from loupe.schemas.records import Image
 from loupe.schemas.release import (
     AgreementStatistics,
     ChoiceStatistics,
@@ -81,9 +82,9 @@ from loupe.schemas.release import (
     OriginalsStatistics,
     UnusedStatistics,
 )
-from loupe.schemas.shortcuts import ShortcutCertificate
 from loupe.schemas.taxonomy import Tier
 from loupe.schemas.video import StageSettings
+from loupe.schemas.wording import first_of, many
 
 # Agreement between people in the review queues of a dataset
 
@@ -242,15 +243,13 @@ def release_checks(
     )
 
 
+_TESTED = "testing whether the release can be scored without looking at it (docs/shortcuts.md)"
+
+
 def _certified_by(accepted: Sequence[str], progress: Progress | None) -> Certify:
     """Return what certifies a release and refuses it for shortcuts that are not accepted."""
-
-    def certify(folder: Path) -> ShortcutCertificate | None:
-        if progress is not None:
-            progress.say("asking blind opponents whether files, pixels or words give answers away")
-        return certify_build(folder, accepted=accepted)
-
-    return certify
+    said = partial(progress.say_once, _TESTED) if progress is not None else lambda: None
+    return partial(certify_build, accepted=accepted, on_first=said)
 
 
 def measured_nearest(
@@ -512,7 +511,7 @@ def release(
     if patched := patched_release(store, report.dataset, version):
         warn(patched.sentence)
         report.release = patched.release.folder
-        report.release_id = patched.release.manifest.id
+        _note_release(report, patched.release.manifest)
         return
     signer = release_signer(settings)
     facts = release_facts(settings.releases_file, report.dataset)
@@ -534,7 +533,9 @@ def release(
     if not (build.against or signer):
         inputs = _inputs(context, report.dataset, version, tier, checks, accepted)
         if (known := _built_of(store, inputs, report.release)) is not None:
-            report.release_id, report.was_released = known.id, True
+            report.was_released = True
+            _note_release(report, known)
+            _warn_of_uncaptioned(store, known, report.release, warn)
             return
     built = build_release(
         store,
@@ -551,7 +552,38 @@ def release(
         warn(built.unsigned)
     if inputs and built.manifest.statistics.contrasts is None:  # whose nearest samples it lacks
         note_inputs(store, built.manifest.id, inputs, _listing(report.release))
-    report.release_id = built.manifest.id
+    _note_release(report, built.manifest)
+    _warn_of_uncaptioned(store, built.manifest, report.release, warn)
+
+
+def _note_release(report: BuildReport, manifest: Manifest) -> None:
+    report.release_id = manifest.id
+    report.images = manifest.statistics.images
+    report.captions = manifest.statistics.captions
+
+
+_NAMED = 3
+
+
+def _warn_of_uncaptioned(
+    store: Store, manifest: Manifest, folder: Path, warn: Callable[[str], None]
+) -> None:
+    """Say how many images are not released because they have no caption, and name the first.
+
+    Benchmarks of tasks and of contrasts count theirs in their statistics.
+    """
+    if manifest.tier is not None or manifest.statistics.contrasts is not None:
+        return
+    images = list(find(store, manifest.dataset, Image.kind, states=LIVE))
+    if len(images) <= manifest.statistics.images:
+        return
+    released = {row["image_entity_id"] for row in ListedRelease(folder).rows(dict)}
+    left = [one.record(Image).file_path for one in images if one.id not in released]
+    are = "has no caption and is" if len(left) == 1 else "have no caption and are"
+    warn(
+        f"{len(left):,} of {many(len(images), 'image')} {are} not released: "
+        f"{first_of(sorted(left), _NAMED)}"
+    )
 
 
 # A release is not built again if nothing that it depends on has changed

@@ -13,6 +13,7 @@ from loupe.db.entities import (
     NewDecision,
     StoredEntity,
     WorkResult,
+    fetch,
     fetch_children,
     fetch_parents,
     find_in_groups,
@@ -32,7 +33,7 @@ from loupe.schemas.build import PEOPLE_CHECKS
 from loupe.schemas.faithfulness import FaithfulnessReport, RewritePair
 from loupe.schemas.profile import FaithfulnessSettings
 from loupe.schemas.provenance import Role
-from loupe.schemas.records import Caption, Rejection, Rewrite
+from loupe.schemas.records import Caption, Image, Rejection, Rewrite
 
 VERSION = "10"
 STAGE = "check_faithfulness"
@@ -113,13 +114,17 @@ class _CheckedSibling(NamedTuple):
 
 
 class _Rewritten(NamedTuple):
-    """A rewrite, by its id, number and group, with the texts it is compared with."""
+    """A rewrite, by its id, number and group, with the texts it is compared with.
+
+    `file` is that of its image; empty if it has none.
+    """
 
     id: str
     seq: int
     group: str | None
     pair: RewritePair
     checked: tuple[_CheckedSibling, ...] = ()
+    file: str = ""
 
 
 @dataclass(frozen=True)
@@ -147,7 +152,14 @@ class RewriteChecks(Program[_Rewritten]):
         found = find_in_groups(reader, self.dataset, Rewrite.kind, groups)
         rewrites = [one for one in found if one.state != "inactive"]
         paired = self.paired(inputs, [sources[rewrite.id][0] for rewrite in inputs], rewrites)
-        return self._with_checked(paired, inputs, rewrites, reader)
+        images = fetch(reader, groups)
+        files = {
+            id_: one.record(Image).file_path
+            for id_, one in images.items()
+            if one.kind == Image.kind
+        }
+        named = [one._replace(file=files.get(str(one.group), "")) for one in paired]
+        return self._with_checked(named, inputs, rewrites, reader)
 
     def _with_checked(
         self,
@@ -215,6 +227,9 @@ class RewriteChecks(Program[_Rewritten]):
         pair = item.pair.model_copy(update={"siblings": (*item.pair.siblings, *decided)})
         report = check_faithfulness(pair, self.settings, self.checks)
         if isinstance(report, Rejection):
+            if item.file:
+                context = {"file": item.file, **report.context}
+                report = report.model_copy(update={"context": context})
             return self.refused(item, report)
         parents = [(Role.CHECKS, item.id), *self.scope.links]
         entity = new_entity(report, self.dataset, parents=parents, group=item.group)

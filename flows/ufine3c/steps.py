@@ -29,6 +29,7 @@ from loupe.schemas.plugins import plugins
 from loupe.schemas.profile import ChatModelSpec, JudgeSettings, Profile, RewriteSettings
 from loupe.schemas.records import Caption, Rewrite
 from loupe.schemas.validation import nearest_hint
+from loupe.schemas.wording import many
 
 _IN_A_STYLE = "rewrite_in_style"
 
@@ -86,7 +87,7 @@ class _Rewriting(Part):
 
     def described(self) -> str:
         """Return what it does."""
-        styles = f" in {len(self.styles)} styles" if self.styles else ""
+        styles = f" in {many(len(self.styles), 'style')}" if self.styles else ""
         return f"{self.name}: each model rewrites each caption{styles}"
 
     def run(self, run: PipelineRun[Any]) -> None:

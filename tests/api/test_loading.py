@@ -54,7 +54,7 @@ def test_a_pipeline_knows_the_folder_of_its_file(tmp_path: Path) -> None:
         ((ONE.format("x").replace("loupe.release()", "print"),), "'print' is no step; decorate it"),
         (
             (ONE.format("x").replace("()]", "(), loupe.release()]"),),
-            "has two parts called 'release'",
+            "shop.py .line 4.: pipeline 'x' has two parts called 'release'",
         ),
         ((ONE.format("x").replace("[source]", "[]"),), "pipeline 'x' has no source: sources="),
         (

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from PIL import Image as Pillow
+from typer.testing import CliRunner
 
 import loupe
 from loupe import Caption, Crop, Image, Rejection
@@ -17,7 +18,9 @@ from loupe.api.parts import STEP_PREFIX, OwnRun
 from loupe.db.entities import find, find_children
 from loupe.db.quarantine import left_out_images, quarantined
 from loupe.db.store import Store
+from loupe.flows.cli.main import app
 from loupe.models.profiles.settings import Settings
+from loupe.release.diff import DifferenceCounts, compare_releases
 from loupe.schemas.errors import LoupeError, UsageError
 from tests.api.shop import PROFILE, draw_photograph
 from tests.servers.counting_server import completion_of, counting_server, prompt_text
@@ -200,6 +203,51 @@ def test_a_pipeline_has_one_class_of_a_kind(first: Any, second: Any, message: st
         return
     with pytest.raises(UsageError, match=message):
         declare()
+
+
+def test_images_without_captions_and_the_size_of_the_release_are_said(folder: Path) -> None:
+    for number in range(1, 6):
+        (folder / "photos" / f"P{number}.txt").write_text(f"A thing number {number}.", "utf-8")
+    source = loupe.source("folder", "photos", licence="CC0-1.0")
+    pipeline = loupe.Pipeline(
+        "shop", version="0.1.0", folder=folder, sources=[source], steps=[loupe.release()]
+    )
+    settings = Settings(home=folder / ".loupe")
+    for begin in ("release", "nothing was to be done: release"):
+        report = pipeline.run(settings=settings, quiet=True).report
+        said = "1 of 6 images has no caption and is not released: P0.jpg"
+        assert report.as_json()["warnings"] == [said]
+        assert report.sentence == (
+            f"{begin} {str(report.release_id)[:12]} of shop: 5 images, 5 captions, "
+            f"in {report.release}"
+        )
+
+
+def test_rows_whose_records_differ_in_their_ids_alone_are_the_same(run: Run, folder: Path) -> None:
+    run(size)
+    run(loupe.step(version="2")(size.function), version="0.2.0")
+    releases = folder / ".loupe" / "releases"
+    found = compare_releases(releases / "shop-0.1.0", releases / "shop-0.2.0")
+    assert found.counts == DifferenceCounts(same=6)
+
+
+def test_quarantine_shows_the_first_of_each_stage_and_counts_the_others(
+    run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @loupe.step(version="1", max_failed=1)
+    def third(image: Image) -> Size | Rejection:
+        return Rejection.of("third", f"It is not the third: {image.identity}.")
+
+    @loupe.step(version="1", max_failed=1)
+    def second(image: Image) -> Size | Rejection:
+        return Rejection.of("second", f"It is not the second: {image.identity}.")
+
+    run(third, second, size)
+    monkeypatch.setenv("LOUPE_HOME", str(folder / ".loupe"))
+    shown = CliRunner().invoke(app, ["quarantine", "shop", "--limit", "5"]).output
+    reasons = re.findall(r"^(\w+) file P", shown, re.MULTILINE)
+    assert sorted(reasons) == ["second", "second", "third", "third", "too_odd"]
+    assert shown.endswith("… and 8 more: --limit 13\n")
 
 
 def test_a_pipeline_without_release_says_so(

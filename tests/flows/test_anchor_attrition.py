@@ -87,7 +87,7 @@ def test_an_anchor_without_contrastive_images_is_kept_with_keep_lone_anchors(
         assert verify_release(folder).problems == []
         released.append({row.image_entity_id for row in read_release(folder).rows})
     assert released[1] - released[0] == {lone}
-    assert messages[-1] == "3 of 3 anchors came to a group with captions"
+    assert "3 of 3 anchors came to a group with captions" in messages
 
 
 def test_an_anchor_that_lost_its_captions_leaves_with_its_group(
@@ -101,7 +101,8 @@ def test_an_anchor_that_lost_its_captions_leaves_with_its_group(
         append_decisions(connection, decisions)
     profile = contrast_profile(caption_style=StyleLimits(free_words=31))
     run_unattended(done, contrast_build(stills, version="0.2.0"), profile)
-    assert messages[-1].startswith("2 of 3 anchors came to a group with captions")
+    (said,) = [one for one in messages if "anchors came to a group" in one]
+    assert said.startswith("2 of 3 anchors came to a group with captions")
     folder = done.settings.home / "releases" / f"{DATASET}-0.2.0"
     assert verify_release(folder).problems == []
     assert anchor not in {row.image_entity_id for row in read_release(folder).rows}

@@ -144,6 +144,7 @@ def test_wrong_arguments_give_a_one_sentence_error(loupe: Loupe) -> None:
         (["import", "json-lines", "nowhere/x.jsonl"], "the image folder nowhere is not there"),
         (["import", "json-lines", "/nowhere.jsonl"], "/nowhere.jsonl"),
         (["lineage", "abc"], "an id needs at least 6 digits; got 'abc'"),
+        (["lineage", "images/1.png"], "for a file of a release, add --release FOLDER"),
         (["lineage", "abcdef"], "no entity has an id that starts with 'abcdef'"),
         (["lineage", "%%%%%%"], "no entity has an id that starts with '%%%%%%'"),
         (["run", "build-ufine3c", "--config", "none.toml"], "none.toml cannot be read: does not"),

@@ -47,6 +47,7 @@ KEY = "needs a key or an account"
 GPU = "needs a GPU, weights or the network"
 DATA = "needs data of others"
 LONG = "trains for minutes; see tests/flows/test_training_run.py"
+PEOPLE = "needs decisions of people; see test_quality_commands.py"
 ELSEWHERE = "is tested as a whole in "
 NOT_RUN: dict[str, dict[str, str]] = {
     "README.md": {

@@ -144,6 +144,7 @@ def test_answers_that_a_gate_drops_count_as_unusable(hosted: Hosted) -> None:
     assert ["rewrites", "suspect", CAPTIONS] in [list(row.values())[1:] for row in found["counts"]]
     assert found["records"][0]["reason"] == "suspect"
     assert "purple umbrella" in found["records"][0]["context"]["text"]
+    assert found["records"][0]["context"]["file"].endswith(".jpg")
     retried = hosted.loupe("quarantine", "people", "--reason", "suspect", "--retry")
     assert "let people decide" in retried.err
 
@@ -179,4 +180,6 @@ def test_texts_that_repeat_another_models_do_not_stop_a_release(hosted: Hosted) 
     ran = hosted.run(None, {"revision": "2"})
     assert ran.exit_code == 0, ran.err
     assert f"{CAPTIONS} near_identical_to_sibling" in ran.err
+    found = hosted.loupe("quarantine", "people", "--json").json["records"]
+    assert {Path(one["context"]["file"]).suffix for one in found} == {".jpg"}
     assert hosted.releases == ["people-0.1.0"]

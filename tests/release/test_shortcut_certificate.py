@@ -1,5 +1,6 @@
 """Blind opponents of a release that is built: what they find, and what is refused or accepted."""
 
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -32,8 +33,9 @@ def _built(
     *accepted: str,
     images: ReleasedImages | None = None,
     refuse: bool = True,
+    on_first: Callable[[], object] = lambda: None,
 ) -> BuiltRelease:
-    certified = partial(certify_build, accepted=accepted, refuse=refuse)
+    certified = partial(certify_build, accepted=accepted, refuse=refuse, on_first=on_first)
     checks = Checks(images=images, certify=certified)
     version = f"1.{len(accepted)}.0"
     return build_release(world.store, world.blobs, CCD, version, out, checks=checks)
@@ -64,7 +66,10 @@ def test_a_misspelled_acceptance_names_the_nearest(world: World, tmp_path: Path)
 def test_accepted_shortcuts_stand_on_the_card_and_files_give_nothing_away(
     world: World, tmp_path: Path
 ) -> None:
-    built = _built(world, tmp_path / "out", "original captions", "matching pair")
+    said: list[str] = []
+    accepted = "original captions", "matching pair"
+    built = _built(world, tmp_path / "out", *accepted, on_first=lambda: said.append("asked"))
+    assert said == ["asked"]
     found = _certificate(built)
     by_name = {one.name: one for one in found.results}
     assert by_name[WORDING].right == 100
