@@ -95,9 +95,7 @@ NOT_RUN: dict[str, dict[str, str]] = {
     "docs/review.md": {
         "loupe up": SERVERS, "loupe annotator": SERVERS, "loupe queue push": SERVERS,
         "loupe queue gold": "needs decisions of people; see test_gold_commands.py",
-        "loupe quality": "needs decisions of people; see test_quality_commands.py",
-        "loupe queue errors": "needs decisions of people; see test_quality_commands.py",
-        "loupe queue audit": "needs decisions of people; see test_quality_commands.py",
+        "loupe queue errors": PEOPLE, "loupe queue audit": PEOPLE, "loupe quality": PEOPLE,
     },
     "docs/scale.md": {"loupe shards rewrite": ELSEWHERE + "test_shards.py"},
     "docs/services.md": {
