@@ -164,6 +164,8 @@ def _folder_of(path: Path, rows: Sequence[Row]) -> Path | None:
 def _folder_with(path: Path, names: Sequence[str]) -> Path | None:
     """Return the folder of annotations, or near them, that has a file of one of the names."""
     root = path if path.is_dir() else path.parent
+    if not root.is_dir():  # a pattern of folders
+        return None
     inner = [one for one in root.iterdir() if one.is_dir()]
     nearest = [root, *sorted(inner)[:_MOST_FOLDERS], root.parent]
     beside = [one for one in root.parent.iterdir() if one.is_dir()]
