@@ -65,7 +65,7 @@ def init(
         "Under which terms may the images and texts be used?", "--licence", "CC-BY-4.0"
     )
     review = review or _chosen(
-        "Who decides on the texts: nobody (auto), people on a tenth (sample:0.1), people on all?",
+        "Who decides on the texts: nobody, people on a tenth, or people on all?",
         ("auto", "sample:0.1", "required"),
         "--review",
     )
@@ -160,15 +160,11 @@ def _asked(question: str, option: str, default: str | None = None) -> str:
 
 
 def _chosen(question: str, choices: tuple[str, ...], option: str) -> str:
-    from click import Choice
-
-    kinds = Choice(list(choices))
-    return str(
-        _prompted(
-            option,
-            lambda: typer.prompt(question, default=choices[0], type=kinds, err=True),
-        )
-    )
+    """Return one of the choices; asks again until it is one."""
+    listed = ", ".join(choices)
+    while (answer := _asked(f"{question} ({listed})", option, choices[0])) not in choices:
+        note(f"{answer!r} is none of {listed}")
+    return answer
 
 
 def _prompted(option: str, ask: Callable[[], object]) -> object:

@@ -1,5 +1,9 @@
 """Whole runs over sources in the formats of other libraries, and at addresses."""
 
+import os
+import pty
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -114,3 +118,23 @@ def test_init_writes_a_build_file_that_passes_the_check(
         assert str(again.exception) == f"{name}.toml exists; state another file with --out"
     missing = CliRunner().invoke(app, ["init", "people"])
     assert str(missing.exception).startswith("--build is missing; state it, or answer")
+
+
+def test_init_asks_for_what_is_not_stated(tmp_path: Path) -> None:
+    (tmp_path / "people").mkdir()
+    parquet(tmp_path / "people", pictures())
+    typed = ("people", "no such build", "", "asked", "CC0-1.0", "")  # Enter takes the proposal
+    screen, keyboard = pty.openpty()
+    os.write(screen, "".join(f"{answer}\n" for answer in typed).encode())
+    program = [sys.executable, "-m", "loupe.flows.cli.main", "init"]
+    own = {**os.environ, "LOUPE_HOME": str(tmp_path / "home")}
+    done = subprocess.run(
+        program, stdin=keyboard, cwd=tmp_path, env=own, capture_output=True, check=False
+    )
+    os.close(keyboard)
+    os.close(screen)
+    assert done.returncode == 0, done.stderr.decode()
+    assert b"'no such build' is none of pipeline, build-ufine3c, build-ccd" in done.stderr
+    content = (tmp_path / "asked.toml").read_text(encoding="utf-8")
+    assert 'licence = "CC0-1.0"' in content
+    assert 'policy = "auto"' in content
