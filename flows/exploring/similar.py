@@ -54,8 +54,8 @@ def similar_images(
     if space is None or space.model is None:
         where = " and ".join(datasets) or "the store"
         raise UsageError(
-            f"{where} has no vectors of images by a model of the profile {profile.name}; a run or "
-            f"`loupe evaluate` makes them"
+            f"{where} has no vectors of images by a model of the profile {profile.name}; "
+            f"`loupe evaluate` of a release makes them, and so do builds that compare images"
         )
     vectors = image_vectors(store, space.key, digests)
     asked: str | None = None
