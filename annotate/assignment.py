@@ -6,11 +6,11 @@ The result depends on the given items, workers and seed, not on their order.
 import hashlib
 import math
 import struct
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from loupe.schemas.base import digest_of
+from loupe.schemas.grouping import grouped
 
 
 class Worker(NamedTuple):
@@ -104,9 +104,7 @@ def draw(
     With `weights`, strata are drawn from in proportion to their size times their weight. Within a
     stratum, a larger sample contains every smaller one with the same seed.
     """
-    strata: dict[str, list[str]] = defaultdict(list)
-    for entity_id, stratum in stratum_of.items():
-        strata[stratum].append(entity_id)
+    strata = grouped((stratum, entity_id) for entity_id, stratum in stratum_of.items())
     populations = {name: len(ids) for name, ids in strata.items()}
     wanted = allocate(populations, size)
     if weights is not None:

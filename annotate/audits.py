@@ -103,6 +103,8 @@ def wanted(store: Store, queue: Queue) -> list[Item]:
 # fits an image. The five distractors are the most similar ones of other identities (CCD, human
 # evaluation of quality). The share of correct choices is compared with the published one.
 
+CHOICES_STAGE = "draw-choices"
+"""The stage that draws tests; its configuration says by what their options are similar."""
 Direction = Literal["caption-to-image", "image-to-caption"]
 
 PUBLISHED: dict[Direction, tuple[float, float]] = {

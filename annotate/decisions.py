@@ -32,6 +32,7 @@ from loupe.db.entities import (
 from loupe.db.plugin_agents import plugin_agents
 from loupe.db.store import Store
 from loupe.db.work import store_activity
+from loupe.schemas.grouping import grouped
 from loupe.schemas.provenance import Role
 
 # The outcome of the answers about one item: waiting, agreed, in conflict, or settled.
@@ -202,9 +203,10 @@ class DecisionResolver:
 
     def store(self, connection: Connection, made: Iterable[tuple[Answer, NewEntity]]) -> None:
         """Store entities as the work of the people whose answers they come from."""
-        by_person: dict[tuple[str, str], list[tuple[datetime, NewEntity]]] = defaultdict(list)
-        for answer, entity in made:
-            by_person[answer.person, entity.dataset].append((answer.annotated_at, entity))
+        by_person = grouped(
+            ((answer.person, entity.dataset), (answer.annotated_at, entity))
+            for answer, entity in made
+        )
         for (person, dataset), work in by_person.items():
             activity = ActivityRecord(
                 plan_id=self._plan_id,

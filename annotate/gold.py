@@ -33,6 +33,7 @@ from loupe.db.reviews import WAITING, review_tasks
 from loupe.db.store import Store
 from loupe.schemas.base import Record, digest_of
 from loupe.schemas.errors import FormatError, UsageError
+from loupe.schemas.grouping import grouped
 from loupe.schemas.text_files import read_text
 from loupe.schemas.validation import fault_of
 
@@ -90,9 +91,7 @@ def mix(
         priorities: those of ordinary items; 0 if an item is not in it.
     """
     urgent = priorities or {}
-    ordinary: dict[str, list[Assignment]] = defaultdict(list)
-    for assignment in assignments:
-        ordinary[assignment.pseudonym].append(assignment)
+    ordinary = grouped((one.pseudonym, one) for one in assignments)
     mixed = []
     for name, given in sorted(ordinary.items()):
         items = [one.entity_id for one in given]

@@ -25,7 +25,10 @@ from loupe.db.reviews import WAITING, StoredTask, active_annotators, paused_anno
 from loupe.db.reviews import Role as AnnotatorRole
 from loupe.db.store import Store
 from loupe.schemas.errors import UsageError
+from loupe.schemas.grouping import grouped
 
+ADDING = "loupe annotator add NAME"
+"""The command that adds a person, where nothing is known of the Label Studio."""
 _COUNTING = (*WAITING, "answered")
 
 
@@ -107,7 +110,7 @@ def make_plan(store: Store, queue: Queue, server: str, tasks: Mapping[str, Store
     if waiting and max(1, named) < queue.overlap:
         raise UsageError(
             f"queue {queue.name} wants {queue.overlap} people for each item, but has {named}; add "
-            "annotators with: loupe annotator add NAME"
+            f"annotators with: {ADDING}"
         )
     people = people_of(store, queue)
     obsolete = tuple(_obsolete(store, queue, tasks, people, waiting))
@@ -164,9 +167,7 @@ class _Planner:
         self._people = people
         self._tasks = tasks
         self._priorities = priorities(store, queue.name)
-        self._by_entity: dict[str, list[StoredTask]] = defaultdict(list)
-        for task in tasks.values():
-            self._by_entity[task.entity_id].append(task)
+        self._by_entity = grouped((task.entity_id, task) for task in tasks.values())
 
     def plan(self, waiting: Sequence[str]) -> Plan:
         """Return tasks for annotators mixed with gold items, and tasks for adjudicators."""
@@ -198,9 +199,7 @@ class _Planner:
         self, workers: Sequence[Worker], new: Sequence[Assignment], short: Sequence[Item]
     ) -> list[StoredTask]:
         """Return the open tasks that others should get, or that should come later."""
-        coming: dict[str, list[str]] = defaultdict(list)
-        for assignment in new:
-            coming[assignment.pseudonym].append(assignment.entity_id)
+        coming = grouped((one.pseudonym, one.entity_id) for one in new)
         testing = answers_to_qualify(self._store, self._queue, self._people.annotators)
         hands = []
         for worker in workers:

@@ -2,14 +2,16 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from loupe.annotate.backend import MARKER, Desks, LabelStudioDesk, ProjectSpec, RemoteTask
-from loupe.annotate.interfaces.page import adjudication_config, adjudication_instructions
+from loupe.annotate.instructions import instructions_of
+from loupe.annotate.interfaces.page import adjudication_config
 from loupe.annotate.interfaces.registry import interface_of
 from loupe.annotate.queues import Queue
 from loupe.db.annotations import annotations_of
+from loupe.db.desk_events import StoredEvent
 from loupe.db.reviews import (
     StoredTask,
     close_tasks,
@@ -20,6 +22,7 @@ from loupe.db.reviews import (
 )
 from loupe.db.store import Store
 from loupe.schemas.errors import ServiceError
+from loupe.schemas.grouping import grouped
 
 
 class Seat(NamedTuple):
@@ -34,13 +37,13 @@ class Seat(NamedTuple):
         return f"{self.purpose} by {self.assignee or 'the shared workspace'}"
 
 
-def project_spec(queue: Queue, seat: Seat) -> ProjectSpec:
-    """Return the project of a seat's tasks."""
+def project_spec(queue: Queue, seat: Seat, added: Sequence[StoredEvent] = ()) -> ProjectSpec:
+    """Return the project of a seat's tasks, with what the lead `added` to the instructions."""
     interface = interface_of(queue)
-    config, instructions, what = interface.config, interface.instructions, ""
+    config, what = interface.config, ""
+    instructions = instructions_of(queue, seat.purpose, added)
     if seat.purpose == "adjudication":
         config, what = adjudication_config(interface), " · conflicts"
-        instructions = adjudication_instructions(interface)
     elif seat.purpose == "audit":
         what = " · audit sample"
     title = f"Loupe · {queue.name}{what}"
@@ -120,9 +123,7 @@ def remove_tasks(
 
     Tasks with an answer since the last pull stay, so that the next pull reads it.
     """
-    by_project: dict[tuple[str, str, int], list[StoredTask]] = defaultdict(list)
-    for task in tasks:
-        by_project[task.assignee, task.server, task.project_id].append(task)
+    by_project = grouped(((one.assignee, one.server, one.project_id), one) for one in tasks)
     for (assignee, server, project_id), found in sorted(by_project.items()):
         desk = desks(assignee)
         numbers = {task.key: task.task_id for task in found if task.task_id is not None}

@@ -1,7 +1,7 @@
 """Send the tasks of a queue to Label Studio."""
 
 import time
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import chain, count
@@ -9,6 +9,7 @@ from itertools import chain, count
 from loupe.annotate.answers import ReviewAnswer
 from loupe.annotate.backend import Desks, DeskUnavailableError, LabelStudioDesk, NewTask
 from loupe.annotate.gold import answers_to_qualify
+from loupe.annotate.instructions import additions
 from loupe.annotate.interfaces.page import (
     TaskContent,
     adjudication_config,
@@ -42,6 +43,7 @@ from loupe.db.reviews import (
 from loupe.db.store import Store, claimed
 from loupe.schemas.base import Record
 from loupe.schemas.errors import ServiceError
+from loupe.schemas.grouping import grouped
 from loupe.schemas.provenance import Role
 from loupe.schemas.records import Caption, Image
 from loupe.schemas.wording import many
@@ -217,9 +219,7 @@ def _by_seat(
     """Return all tasks of each seat that has open or obsolete ones, new ones last and in order."""
     again = {task.key for task in new}
     before = [task for key, task in stored.items() if key not in again]
-    by_seat: dict[Seat, list[StoredTask]] = defaultdict(list)
-    for task in (*before, *new):
-        by_seat[Seat(task.assignee, task.purpose)].append(task)
+    by_seat = grouped((Seat(task.assignee, task.purpose), task) for task in (*before, *new))
     busy = []
     for seat, tasks in sorted(by_seat.items()):
         if any(task.state in WAITING or task.key in obsolete for task in tasks):
@@ -235,7 +235,8 @@ def _explain_suspensions(store: Store, desks: Desks, queue: Queue) -> None:
         desk, seat = desks(one.assignee), Seat(one.assignee, "review")
         known = project_of_tasks(store, desk.server_name, queue.name, *seat)
         if known is not None:
-            spec = project_spec(queue, seat)._replace(note=_suspension_note(one, queue))
+            spec = project_spec(queue, seat, additions(store, queue))
+            spec = spec._replace(note=_suspension_note(one, queue))
             desk.ensure_project(spec, known)
 
 
@@ -333,6 +334,7 @@ class _Pusher:
         self._images_url = images_url
         self._pause_seconds = pause_seconds
         self._progress_notes = notes
+        self._added = additions(store, queue)
         self.counts: Counter[str] = Counter()
 
     def send(self, seat: Seat, tasks: Sequence[StoredTask]) -> int:
@@ -343,7 +345,7 @@ class _Pusher:
         """
         desk = self._desks(seat.assignee)
         known = project_of_tasks(self._store, desk.server_name, self._queue.name, *seat)
-        spec = project_spec(self._queue, seat)
+        spec = project_spec(self._queue, seat, self._added)
         if seat.purpose == "review" and seat.assignee in self._progress_notes:
             spec = spec._replace(note=self._progress_notes[seat.assignee])
         project_id = desk.ensure_project(spec, known)

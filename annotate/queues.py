@@ -16,13 +16,14 @@ from pydantic import (
     model_validator,
 )
 
-from loupe.db.decisions import append_decisions, decided_under_other_policies, reopened_by
+from loupe.db.decisions import append_decisions, decided_by_gate, reopened_by
 from loupe.db.entities import (
     AgentRef,
     NewDecision,
     StoredEntity,
     count_entities,
     fetch,
+    fetch_children,
     find,
     newest_children,
     pages,
@@ -431,9 +432,21 @@ def _entity_flags(entity: StoredEntity) -> tuple[str, ...]:
 
 
 def latest_flags(store: Store, entity_ids: list[str]) -> dict[str, tuple[str, ...]]:
-    """Return the flags of each examined caption, from its last examination."""
-    newest = newest_children(store, entity_ids, Role.EXAMINES)
-    return {entity_id: check.record(CaptionCheck).warnings for entity_id, check in newest.items()}
+    """Return the flags of each examined caption, from the last look of a rule and of a judge."""
+    flags: dict[str, tuple[str, ...]] = {}
+    for entity_id, checks in fetch_children(store, entity_ids, Role.EXAMINES).items():
+        of_rules: tuple[str, ...] = ()
+        of_judge: tuple[str, ...] = ()
+        for one in sorted(checks, key=lambda one: one.seq):
+            if one.state == "inactive":
+                continue
+            check = one.record(CaptionCheck)
+            if check.judge is None:
+                of_rules = check.warnings
+            else:
+                of_judge = check.warnings
+        flags[entity_id] = tuple(dict.fromkeys((*of_rules, *of_judge)))
+    return flags
 
 
 def flag_reasons(store: Store, dataset: str) -> dict[str, set[str]]:
@@ -498,8 +511,8 @@ def reopen_for_people(store: Store, queue: Queue) -> int:
     """
     if queue.policy.policy == "auto":
         return 0
-    decided = decided_under_other_policies(
-        store, queue.dataset, queue.kind, queue.agent.name, str(queue.policy), _NO_REVIEW
+    decided = decided_by_gate(
+        store, queue.dataset, queue.kind, queue.agent.name, _NO_REVIEW, str(queue.policy)
     )
     count = 0
     for page in pages(without_left_out(store, queue, decided), _PAGE):
@@ -509,6 +522,19 @@ def reopen_for_people(store: Store, queue: Queue) -> int:
         with store.write() as connection:
             append_decisions(connection, reopened)
         count += len(reopened)
+    return count
+
+
+def reopen_decided(store: Store, queue: Queue, why: str) -> int:
+    """Reopen all entities that the gate decided without people; return the number."""
+    count = 0
+    decided = decided_by_gate(store, queue.dataset, queue.kind, queue.agent.name, _NO_REVIEW)
+    for page in pages(decided, _PAGE):
+        with store.write() as connection:
+            append_decisions(
+                connection, [NewDecision(one.id, "reopen", queue.agent, why) for one in page]
+            )
+        count += len(page)
     return count
 
 
@@ -555,11 +581,11 @@ def search_items(
                     state=entity.state,
                     split=entity.split,
                     suspect=doubted,
-                    text=_text_of(entity),
+                    text=text_of(entity),
                 )
 
 
-def _text_of(entity: StoredEntity) -> str:
+def text_of(entity: StoredEntity) -> str:
     """Return the text of a record, or all its texts of several words."""
     record = json.loads(entity.payload)
     return record.get("text") or " · ".join(_texts(record)) or entity.payload
@@ -609,7 +635,7 @@ def dropped_by_gates(
         if entity_id in reports:
             said += [one.message for one in reports[entity_id].findings if not one.minor]
         detail = " ".join(said) or reason
-        about: dict[str, Any] = {"text": _text_of(entities[entity_id]), "entity": entity_id}
+        about: dict[str, Any] = {"text": text_of(entities[entity_id]), "entity": entity_id}
         image = images.get(str(entities[entity_id].group))
         if image is not None and image.kind == Image.kind:
             about["file"] = image.record(Image).file_path

@@ -3,6 +3,7 @@
 import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -18,6 +19,7 @@ from loupe.annotate.decisions import (
     load_shown,
 )
 from loupe.annotate.gold import enforce, is_right
+from loupe.annotate.instructions import additions, instructions_of, instructions_version
 from loupe.annotate.interfaces.page import adjudication_config, malformed, taken_answer
 from loupe.annotate.interfaces.registry import interface_of
 from loupe.annotate.queues import SHARED, Queue
@@ -152,6 +154,7 @@ class Reader:
         plan = {"queue": queue.name, "interface": queue.interface, "overlap": queue.overlap}
         plan_id = register_plan(store, "review", VERSION, plan)
         self._decider = DecisionResolver(queue, self._interface, plan_id, code_revision, flow_run)
+        self._added = additions(store, queue)
 
     def read(self, page: Sequence[tuple[StoredTask, RemoteTask]]) -> Reading:
         """Read the annotations of these tasks, and decide by the new ones."""
@@ -291,11 +294,17 @@ class Reader:
                     lead_time_seconds=received.remote.lead_time_seconds,
                     annotated_at=moment,
                     state=_state(answer),
+                    instructions=self._instructions_at(received.task.purpose, moment),
                 )
             )
         self._decider.store(connection, made)
         keys = {annotation.key for annotation in insert_annotations(connection, annotations)}
         return [(received, answer) for received, answer in read if received.key in keys]
+
+    def _instructions_at(self, purpose: str, moment: datetime) -> str:
+        """Return the digest of the instructions for a purpose at a time."""
+        html = instructions_of(self._queue, purpose, self._added, moment)
+        return instructions_version(html)
 
     def _check_gold(self, connection: Connection, stored: Sequence[ParsedAnnotation]) -> int:
         """Compare gold answers with the known ones; return how many answers are revoked."""

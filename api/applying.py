@@ -1,13 +1,13 @@
 """Applies the function of a step to stored entities: values in, entities and rejections out."""
 
-import re
-import traceback
+import io
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple, Protocol
 
-from pydantic import ValidationError
+import numpy as np
+from PIL import Image as Pillow
 
 from loupe.api.parts import images_of, naming
 from loupe.api.references import Reference
@@ -22,25 +22,26 @@ from loupe.db.entities import (
     new_entity,
 )
 from loupe.db.store import Store
+from loupe.flows.engine.embedding import put_picture
 from loupe.flows.engine.engines import ENDS_ITS_PROCESS
 from loupe.flows.engine.programs import BlobProgram
 from loupe.flows.engine.report import Deferred, StageResult
 from loupe.flows.engine.scope import Scope, is_original
 from loupe.schemas import records
 from loupe.schemas.base import EntityRecord
-from loupe.schemas.chat import NamedModel
+from loupe.schemas.chat import RAISED, WRONG_RETURN, NamedModel
 from loupe.schemas.errors import LoupeError
+from loupe.schemas.faces import Faces
 from loupe.schemas.provenance import Role
-from loupe.schemas.validation import fault_of
+from loupe.schemas.raised import is_of_world, raised
+from loupe.sources.annotations import Field, FieldError, checked_caption
+from loupe.sources.records import DEFAULT_OPTIONS
 
-RAISED, WRONG_RETURN = "raised", "wrong_return"
 FAULTS = (RAISED, WRONG_RETURN, ENDS_ITS_PROCESS)
 """The reasons of rejections for which the step is to blame, not the record."""
-_WORLD = (ConnectionError, TimeoutError)
 _TRIES = 3
-_SHOWN_CHARACTERS = 300
+_HIGHEST = (1 << 63) - 1  # of the numbers in a release
 _SUFFIXES = {"image/jpeg": ".jpg", "image/webp": ".webp"}
-_NOT_OWN = re.compile(r"/loupe/|/site-packages/|/lib/python3|^<")
 
 
 class Applicable(Protocol):
@@ -174,8 +175,10 @@ class Applied(BlobProgram):
         parents = [(Role.DERIVED_FROM, one.id) for one in members]
         made = self._made(items[0], outcome, parents)
         if isinstance(made, records.Rejection):
-            return WorkResult(number, rejection=naming(made, items[0].entity, items[0].image))
-        return WorkResult(number, entities=made)
+            rejection = naming(made, items[0].entity, items[0].image)
+            gone = self._gone(members, made.reason) if Crop in self.function.signature.gives else ()
+            return WorkResult(number, decisions=gone, rejection=rejection)
+        return WorkResult(number, entities=made, decisions=self._replaced(members, made))
 
     def _value(self, item: Item) -> Any:
         """Return an input as its function takes it."""
@@ -203,10 +206,11 @@ class Applied(BlobProgram):
                 if error.is_temporary:
                     return [_Unanswered(error.reason, str(error))] * count
                 return [self._rejection(error.reason, str(error))] * count
-            except _WORLD as error:
-                if attempt == _TRIES - 1:
-                    return [_Unanswered("unreachable", self._said(error))] * count
             except (Exception, SystemExit) as error:  # noqa: BLE001 - the function is the user's
+                if is_of_world(error):
+                    if attempt == _TRIES - 1:
+                        return [_Unanswered("unreachable", self._said(error))] * count
+                    continue
                 return [self._rejection(RAISED, self._said(error))] * count
         if not function.batch:
             return [outcome]
@@ -217,17 +221,7 @@ class Applied(BlobProgram):
         return outcome
 
     def _said(self, error: BaseException) -> str:
-        """Return what was raised, and the last place of the user's code that it came through."""
-        said = str(error)
-        if isinstance(error, ValidationError):
-            forms = {one.__name__: one for one in self.function.signature.gives}
-            said = f"{error.title}: {fault_of(error, forms.get(error.title))}"
-        frames = traceback.extract_tb(error.__traceback__)
-        own = [one for one in frames if not _NOT_OWN.search(one.filename)]
-        last = (own or frames)[-1]
-        text = " ".join(said.split())[:_SHOWN_CHARACTERS]
-        place = f"{PurePosixPath(last.filename).name}, line {last.lineno}"
-        return f"{type(error).__name__}: {text} ({place})"
+        return raised(error, *self.function.signature.gives)
 
     def _rejection(self, reason: str, detail: str) -> records.Rejection:
         return records.Rejection(stage=self.name, reason=reason, detail=detail)
@@ -243,13 +237,23 @@ class Applied(BlobProgram):
         made = self._made(item, outcome, self._parents(item))
         if isinstance(made, records.Rejection):
             return self.refused(item.entity, made, item.image)
-        replaced = any(one.kind == records.Image.kind for one in made)
-        reason = f"replaced by what {self.name} made of it"
-        decisions = (NewDecision(item.entity.id, "reject", self.scope.agent, reason),)
-        return WorkResult(seq, entities=made, decisions=decisions if replaced else ())
+        return WorkResult(seq, entities=made, decisions=self._replaced([item.entity], made))
+
+    def _replaced(
+        self, inputs: Sequence[StoredEntity], made: Sequence[NewEntity]
+    ) -> tuple[NewDecision, ...]:
+        """Return the decisions on inputs in whose place images were made, if any were."""
+        if not any(one.kind == records.Image.kind for one in made):
+            return ()
+        return self._gone(inputs, f"replaced by what {self.name} made of it")
+
+    def _gone(self, inputs: Sequence[StoredEntity], reason: str) -> tuple[NewDecision, ...]:
+        return tuple(NewDecision(one.id, "reject", self.scope.agent, reason) for one in inputs)
 
     def _judged(self, value: Any, outcome: Any) -> Any:
         """Return what a filter says of a value: True, or why it is refused."""
+        if isinstance(outcome, np.bool_):
+            outcome = bool(outcome)
         if outcome is True or (outcome is not False and outcome == value):
             return True
         if outcome is None and not self.function.signature.gives_none:
@@ -270,8 +274,8 @@ class Applied(BlobProgram):
         signature = self.function.signature
         if not (signature.is_filter or Crop in signature.gives):
             return WorkResult(input_.seq, rejection=rejection)
-        decision = NewDecision(input_.id, "reject", self.scope.agent, rejection.reason)
-        return WorkResult(input_.seq, decisions=(decision,), rejection=rejection)
+        gone = self._gone([input_], rejection.reason)
+        return WorkResult(input_.seq, decisions=gone, rejection=rejection)
 
     def _parents(self, item: Item) -> list[tuple[Role, str]]:
         return [(Role.DERIVED_FROM, item.entity.id)]
@@ -285,11 +289,14 @@ class Applied(BlobProgram):
         if isinstance(outcome, records.Rejection):
             return outcome
         signature = self.function.signature
-        values = outcome if signature.gives_list and isinstance(outcome, list) else [outcome]
+        is_listed = signature.gives_list and isinstance(outcome, list | tuple)
+        values = list(outcome) if is_listed else [outcome]
         refused = [one for one in values if isinstance(one, Rejection)]
         kept = [one for one in values if not isinstance(one, Rejection) and one is not None]
         if wrong := next((one for one in kept if type(one) not in signature.gives), None):
             wanted = " or ".join(one.__name__ for one in signature.gives) or "bool"
+            if signature.gives_list and not is_listed:
+                wanted = f"list[{wanted}]"
             detail = f"It returned {_type_of(wrong)}; its types say {wanted}."
             if signature.is_filter and isinstance(wrong, signature.takes):
                 made = signature.takes.__name__
@@ -302,7 +309,13 @@ class Applied(BlobProgram):
             if refused:
                 return refused[0].by(self.name)
             return self._rejection("nothing_made", f"The step {self.name} made nothing of it.")
-        return tuple(self._entity(item, value, place, parents) for place, value in enumerate(kept))
+        try:
+            return tuple(self._entity(item, one, at, parents) for at, one in enumerate(kept))
+        except FieldError as fault:
+            return self._rejection(fault.reason, f"It returned a caption of which {fault.detail}.")
+        except (TypeError, ValueError) as error:
+            detail = f"What it returned cannot be stored: {self._said(error)}"
+            return self._rejection(WRONG_RETURN, detail)
 
     def _entity(
         self, item: Item, value: Any, place: int, parents: Sequence[tuple[Role, str]]
@@ -313,6 +326,9 @@ class Applied(BlobProgram):
         if isinstance(value, Crop):
             return self._crop(item, value, place, links)
         record: EntityRecord = value
+        for name, one in record:
+            if isinstance(one, int) and not -_HIGHEST <= one <= _HIGHEST:
+                raise ValueError(f"{name} must be a number of at most 64 bits; got {one:.3e}")
         group = item.image.id if item.image else item.entity.group
         return new_entity(record, self.dataset, parents=links, split=item.entity.split, group=group)
 
@@ -325,7 +341,7 @@ class Applied(BlobProgram):
         links = [one for one in links if one != (Role.DERIVED_FROM, image.id)]
         record = records.Caption(
             source=image.record(records.Image).source,
-            text=" ".join(value.text.split()),
+            text=checked_caption(Field("the text", value.text), DEFAULT_OPTIONS),
             position=value.position or place,
             author=self.author,
             language=value.language,
@@ -344,7 +360,11 @@ class Applied(BlobProgram):
         if item.image is None:
             raise LoupeError(f"step {self.name!r}: {item.entity.id} belongs to no image")
         record = item.image.record(records.Image)
-        sha256 = self.blobs.put(value.data, value.media_type)
+        size = (value.width_px, value.height_px)
+        if (found := _size_of(value.data)) != size:
+            raise ValueError(f"the data of a Crop must be an image of {size}; got {found}")
+        faces: Faces = record.faces.method if record.faces else "keep"
+        stored = put_picture(self.blobs, value.data, value.media_type, size, faces)
         stem = PurePosixPath(record.file_path).with_suffix("")
         path = f"{stem}-{value.name or place}{_SUFFIXES.get(value.media_type, '.png')}"
         identity = value.identity or f"{record.identity}-{value.name or place}"
@@ -353,12 +373,9 @@ class Applied(BlobProgram):
             identity=identity,
             split=record.split,
             file_path=path,
-            sha256=sha256,
-            source_sha256=sha256,
-            media_type=value.media_type,
-            width_px=value.width_px,
-            height_px=value.height_px,
+            source_sha256=stored.sha256,
             attribution=record.attribution,
+            **{name: getattr(stored, name) for name in records.BYTES_OF_PICTURE},
         )
         return new_entity(
             made,
@@ -374,6 +391,15 @@ class _Unanswered(NamedTuple):
 
     reason: str
     detail: str
+
+
+def _size_of(data: bytes) -> tuple[int, int] | None:
+    """Return the width and height in the header of an image file; None if it is none."""
+    try:
+        with Pillow.open(io.BytesIO(data)) as found:
+            return found.size
+    except (OSError, TypeError):
+        return None
 
 
 def _type_of(value: Any) -> str:

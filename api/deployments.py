@@ -6,6 +6,7 @@
 
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,36 +19,53 @@ from loupe.api.pipeline import Pipeline
 from loupe.flows.engine.prefect import run_in_prefect
 from loupe.flows.engine.stopping import Budget
 from loupe.models.profiles.settings import Settings, load_settings, make_home
-from loupe.schemas.errors import UsageError
+from loupe.schemas.errors import LoupeError, UsageError
 from loupe.schemas.processes import write_atomically
 from loupe.services.credentials import private_folder
 from loupe.services.prefect_server import DEPLOYMENTS, WORK_POOL, deployments_in
+from loupe.sources.remote import quiet
 
 _LISTED = "pipelines.json"
 
 
-def register_pipelines(settings: Settings, named: list[str]) -> list[str]:
-    """Add pipelines to the deployments of a home; return how `prefect deployment run` names them.
+def register_pipelines(
+    settings: Settings, named: list[str], say: Callable[[str], None] = quiet
+) -> dict[str, str]:
+    """Add pipelines to the deployments of a home; return the name of each there, as it was named.
+
+    One that cannot be used, also of those that were added before, is left out, and `say` is called
+    with the reason.
 
     Raises:
-        UsageError: there is no such pipeline, or its name is that of a shipped flow.
+        UsageError: the name of one is that of a shipped flow, or the only one cannot be used.
     """
     make_home(settings.home)
     listed = _listed(settings.home)
-    names = []
+    names: dict[str, str] = {}
     for one in named:
-        pipeline = load_pipeline(one)
+        try:
+            pipeline = load_pipeline(one, say)
+        except LoupeError as error:
+            if len(named) == 1:
+                raise
+            say(f"{one} is left out: {error}")
+            continue
         place, separator, name = one.partition(":")
         path = Path(place)
         is_file = path.suffix in (".py", ".toml")
         target = f"{path.resolve()}{separator}{name}" if is_file else one
         listed[_identifier(pipeline.name)] = {"name": pipeline.name, "target": target}
-        names.append(f"{pipeline.name}/default")
+        names[one] = f"{pipeline.name}/default"
     shipped = yaml.safe_load(DEPLOYMENTS.read_text(encoding="utf-8"))
     taken = {str(one["entrypoint"]).rpartition(":")[2] for one in shipped["deployments"]}
     for identifier, values in listed.items():
         if identifier in taken:
             raise UsageError(f"the name {values['name']!r} is that of a flow of Loupe; use another")
+        try:
+            load_pipeline(values["target"])
+        except LoupeError as error:
+            say(f"{values['name']}/default is left out: {error}")
+            continue
         shipped["deployments"].append(
             {
                 "name": "default",

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 from pydantic import ValidationError
 
 from loupe.api.models import MODELS, ChatModel, chat_model
-from loupe.api.parts import OwnRun, Part, images_of, naming, pending
+from loupe.api.parts import OwnRun, Part, Place, images_of, naming, pending
 from loupe.api.records import Record, own_forms
 from loupe.api.schemas import answer_schema_of
-from loupe.api.signatures import kind_of
+from loupe.api.signatures import checking_arguments, kind_of
 from loupe.api.values import Caption, Image
 from loupe.db.entities import NewEntity, StoredEntity, WorkResult, fetch_children, new_entity
 from loupe.flows.answers import (
@@ -81,10 +81,10 @@ class ModelStep(Part):
         self.makes = (kind_of(gives),)
         self.forms = own_forms(takes, gives)
 
-    def placed(self, folder: Path) -> None:
+    def placed(self, place: Place) -> None:
         """Take the prompt from the folder of its pipeline, if it is a file."""
         if self.prompt.endswith(".md"):
-            self.folder = folder
+            self.folder = place.folder
 
     @property
     def loaded(self) -> Prompt:
@@ -120,10 +120,19 @@ class ModelStep(Part):
             styles=list(self.styles),
         )
 
+    def chosen(self, profile: Profile) -> dict[str, Any]:  # noqa: ARG002
+        """Return its styles and how many it makes of each, if they are stated."""
+        chosen: dict[str, Any] = {}
+        if self.styles != (_NO_STYLE,):
+            chosen["styles"] = ", ".join(self.styles)
+        if self.per_item > 1:
+            chosen["per_item"] = self.per_item
+        return chosen
+
     def described(self) -> str:
         """Return its name, and what it takes and gives."""
         takes, gives = self.form_taken.__name__, self.gives.__name__
-        return f"{self.name}: {takes} -> {gives} by a chat model with {self.prompt}"
+        return f"{self.name}: {takes} -> {gives} by a chat model with {Path(self.prompt).name}"
 
     def _schema(self) -> dict[str, Any]:
         if self.gives is not Caption:
@@ -270,6 +279,7 @@ def _shown(value: Any) -> str:
     return "" if value is None else str(value)
 
 
+@checking_arguments
 def llm_step(
     prompt: str | Path,
     *,
@@ -283,19 +293,19 @@ def llm_step(
 ) -> ModelStep:
     """Return a step that asks the chat model of the profile about each input.
 
-    The schema of the answer follows from the class; an answer that does not fit it is rejected with
-    the reason, and every answer is stored before it is read.
+    The class in `outputs` gives the schema of the answer. An answer that does not fit it is
+    rejected with the reason. Every answer is stored before it is read.
 
     Args:
-        prompt: a Markdown file, beside the pipeline's, or the name of a prompt of Loupe. It may use
+        prompt: a Markdown file beside the pipeline, or the name of a prompt of Loupe. It may use
             `{{ captions }}` and `{{ identity }}`, `{{ text }}` of a caption, the fields of a
             record, `{{ style }}` and `{{ count }}`. An image is sent with the request.
         inputs: `loupe.Image`, `loupe.Caption` or a class of `loupe.Record`.
         outputs: `loupe.Caption`, or a class of `loupe.Record`.
-        version: raise it when answers are to be read in another way; another prompt is another
-            version by itself.
-        per_item: the number of captions of one answer.
-        styles: one request is sent for each.
+        version: raise it if answers should be read in another way. Another prompt counts as
+            another version by itself.
+        per_item: the number of captions in one answer.
+        styles: one request is sent for each style.
         name: the name of the step (default: that of the prompt).
         most_characters: the maximum length of a caption.
 

@@ -5,30 +5,34 @@ import sys
 from collections.abc import Callable, Mapping
 from inspect import Parameter, signature
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
-from loupe.api.contrasts import Contrast
+from loupe.api.pairs import SimilarPair
 from loupe.api.parts import Part
-from loupe.api.pipeline import Pipeline, gate, release
-from loupe.api.references import module_in
+from loupe.api.pipeline import Pipeline, gate, release, source
+from loupe.api.references import faults_of, module_in
 from loupe.api.step import Step
 from loupe.api.steps import step_called
 from loupe.api.values import Caption, Image
 from loupe.flows.engine.pipeline import PipelineSpec
 from loupe.schemas.errors import ConfigurationError, LoupeError, UsageError
 from loupe.schemas.plugins import load_plugin, plugins
+from loupe.schemas.proposals import Candidate, Strategy, Tracklet
 from loupe.schemas.records import Rewrite
 from loupe.schemas.text_files import read_toml
 from loupe.schemas.validation import nearest_hint, unknown_key
+from loupe.sources.remote import quiet
 
 _USUAL = "pipeline"
 
 
-def load_pipeline(named: str) -> Pipeline:
+def load_pipeline(named: str, say: Callable[[str], None] = quiet) -> Pipeline:
     """Return the pipeline of a name.
 
     Args:
         named: `shop.py`, `shop.py:pipeline`, `module:pipeline`, `shop.toml`, or that of a plugin.
+        say: is called with a sentence on each other name of a file that cannot be used.
 
     Raises:
         UsageError: there is none, or several.
@@ -44,7 +48,12 @@ def load_pipeline(named: str) -> Pipeline:
     if path.suffix == ".py":
         if not path.is_file():
             raise UsageError(f"there is no file {path}")
-        return _in_module(_imported(path), name, named)
+        module = _imported(path)
+        faults = {
+            key: ConfigurationError(f"{path}{_place_of(error, path)}: {error}")
+            for key, error in faults_of(module).items()
+        }
+        return _in_module(module, name, named, faults, say)
     folder = str(Path.cwd())
     if folder not in sys.path:
         sys.path.insert(0, folder)
@@ -52,24 +61,29 @@ def load_pipeline(named: str) -> Pipeline:
         module = importlib.import_module(place)
     except ModuleNotFoundError as error:
         raise UsageError(f"no module is called {error.name!r}; expected module:pipeline") from error
-    return _in_module(module, name, named)
+    except LoupeError:
+        raise
+    except (Exception, SystemExit) as error:
+        said = f"{type(error).__name__}: {error}"
+        raise ConfigurationError(f"the module {place} cannot be imported: {said}") from error
+    return _in_module(module, name, named, {}, say)
 
 
-def _imported(path: Path) -> Any:
+def _imported(path: Path) -> ModuleType:
     try:
         return module_in(str(path.resolve()))
     except UsageError as error:
         raise ConfigurationError(f"{path}{_place_of(error, path)}: {error}") from error
     except LoupeError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         place = _place_of(error, path)
         raise ConfigurationError(
             f"{path} cannot be imported: {type(error).__name__}: {error}{place}"
         ) from error
 
 
-def _place_of(error: Exception, path: Path) -> str:
+def _place_of(error: BaseException, path: Path) -> str:
     """Return the last line of the file that an error came through."""
     found, trace = "", error.__traceback__
     while trace is not None:
@@ -79,15 +93,29 @@ def _place_of(error: Exception, path: Path) -> str:
     return found
 
 
-def _in_module(module: Any, name: str, named: str) -> Pipeline:
+def _in_module(
+    module: ModuleType,
+    name: str,
+    named: str,
+    faults: Mapping[str, LoupeError],
+    say: Callable[[str], None],
+) -> Pipeline:
+    """Return a pipeline of a module, and say what else of it cannot be used.
+
+    Raises:
+        UsageError: there is none, there are several and none is named, or it cannot be used.
+    """
     found = {key: one for key, one in vars(module).items() if isinstance(one, Pipeline)}
+    wanted = name or _USUAL
+    if wanted in faults or (faults and not name and wanted not in found):
+        raise faults.get(wanted) or next(iter(faults.values()))
+    if wanted in found:
+        for sentence in dict.fromkeys(map(str, faults.values())):
+            say(f"warning: {sentence}; the rest of the file is used")
+        return found[wanted]
     if name:
-        if name not in found:
-            hint = nearest_hint(name, found)
-            raise UsageError(f"{named}: no pipeline is called {name!r}; {hint}")
-        return found[name]
-    if _USUAL in found:
-        return found[_USUAL]
+        hint = nearest_hint(name, found)
+        raise UsageError(f"{named}: no pipeline is called {name!r}; {hint}")
     if not found:
         raise UsageError(f"{named} holds no loupe.Pipeline; assign one to the name 'pipeline'")
     first, *others = found
@@ -114,6 +142,8 @@ def _checked(found: Any, named: str) -> Pipeline:
 
 # Pipelines in TOML.
 
+_NEEDED = ("dataset", "version", "sources", "steps")
+
 
 def pipeline_of(values: Mapping[str, Any], folder: Path, what: str) -> Pipeline:
     """Return the pipeline that the tables of a TOML file state.
@@ -121,33 +151,44 @@ def pipeline_of(values: Mapping[str, Any], folder: Path, what: str) -> Pipeline:
     Raises:
         ConfigurationError: a key or a step is unknown, or has wrong values.
     """
-    known = {"dataset", "version", "seed", "max_unusable_share", "tags", "sources", "steps"}
-    if unknown := sorted(values.keys() - known):
-        raise ConfigurationError(
-            f"{what}: unknown key {unknown[0]!r}; known keys are {', '.join(sorted(known))}"
-        )
-    if missing := [key for key in ("dataset", "version", "sources", "steps") if key not in values]:
+    known = [*_NEEDED, "faces", "max_unusable_share", "seed", "tags"]
+    if unknown := sorted(values.keys() - set(known)):
+        raise ConfigurationError(f"{what}: {unknown_key(unknown[0], known)}")
+    if missing := [key for key in _NEEDED if key not in values]:
         raise ConfigurationError(f"{what}: {missing[0]} is missing")
+    for key in ("sources", "steps"):
+        if not isinstance(values[key], list):
+            said = f"{key} must be a list of tables: write [[{key}]] above each"
+            raise ConfigurationError(f"{what}: {said}")
     return Pipeline(
         values["dataset"],
         version=values["version"],
         seed=values.get("seed", 0),
         max_unusable_share=values.get("max_unusable_share", 0.5),
+        faces=values.get("faces", "keep"),
         tags=values.get("tags", ()),
-        sources=values["sources"],
+        sources=[source(**one) if isinstance(one, dict) else one for one in values["sources"]],
         steps=[_stated_step(one, number, what) for number, one in enumerate(values["steps"], 1)],
         folder=folder,
     )
 
 
 _PARTS: Mapping[str, Callable[..., Part]] = {"gate": gate, "release": release}
-_KINDS = {"caption": Caption, "contrast": Contrast, "image": Image, "rewrite": Rewrite}
+_KINDS = {
+    "candidate": Candidate,
+    "caption": Caption,
+    "image": Image,
+    "pair": SimilarPair,
+    "rewrite": Rewrite,
+    "strategy": Strategy,
+    "tracklet": Tracklet,
+}
 _LISTED = Parameter.VAR_POSITIONAL
 
 
-def _stated_step(stated: Mapping[str, Any], number: int, what: str) -> Part:
+def _stated_step(stated: Any, number: int, what: str) -> Part:
     place = f"{what}: step {number}"
-    if "use" not in stated:
+    if not isinstance(stated, Mapping) or not isinstance(stated.get("use"), str):
         raise ConfigurationError(f'{place} does not say what it uses: use = "describe"')
     name, values = stated["use"], {key: one for key, one in stated.items() if key != "use"}
     try:
@@ -162,35 +203,15 @@ def _made_of(name: str, values: dict[str, Any]) -> Part:
     Raises:
         UsageError: a key or a value cannot be used.
     """
-    if values.get("of") in _KINDS:
-        values["of"] = _KINDS[values["of"]]
-    make = _PARTS.get(name) or step_called(name)
+    if isinstance(kind := values.get("of"), str):
+        if kind not in _KINDS:
+            raise UsageError(f"of = {kind!r}: there is no such kind; {nearest_hint(kind, _KINDS)}")
+        values["of"] = _KINDS[kind]
+    make = _PARTS.get(name) or step_called(name, _PARTS)
     if isinstance(make, Step):
         return make.using(**values) if values else make
     if isinstance(make, Part):
         return make
     listed = [one.name for one in signature(make).parameters.values() if one.kind is _LISTED]
     items = values.pop(listed[0], ()) if listed else ()  # such as the checks of `check`
-    _require_keys(make, values)
-    try:
-        return make(*items, **values)
-    except (TypeError, AttributeError, ValueError) as error:
-        shown = ", ".join(f"{key} = {value!r}" for key, value in values.items())
-        raise UsageError(f"a value is of a wrong type ({error}); got {shown}") from error
-
-
-def _require_keys(make: Callable[..., Part], values: Mapping[str, Any]) -> None:
-    """Refuse keys that a step does not take, and missing ones, with the nearest name.
-
-    Raises:
-        UsageError: there are some.
-    """
-    parameters = signature(make).parameters.values()
-    if any(one.kind is one.VAR_KEYWORD for one in parameters):
-        return
-    known = [one.name for one in parameters if one.kind is not _LISTED]
-    if unknown := sorted(values.keys() - set(known)):
-        raise UsageError(unknown_key(unknown[0], known))
-    for one in parameters:
-        if one.name in known and one.default is one.empty and one.name not in values:
-            raise UsageError(f"{one.name} is missing")
+    return make(*items, **values)

@@ -99,11 +99,11 @@ class Detector:
     """The person detector of the profile."""
 
     def __init__(self, model: Any) -> None:
-        self._model = model
+        self.model = model
 
     def detect(self, image: Image) -> list[Box]:
         """Return the people in an image, in decreasing order of score."""
-        found = self._model.detect(Frame(0, 0.0, image.pixels))
+        found = self.model.detect(Frame(0, 0.0, image.pixels))
         places = zip(found.boxes_xyxy.tolist(), found.scores.tolist(), strict=True)
         return [Box._make((*sides, score)) for sides, score in places]
 
@@ -159,9 +159,9 @@ MODELS: dict[type, ModelKind] = {
 def chat_model(run: OwnRun, spec: ChatModelSpec) -> DatasetModel:
     """Return a chat model for the dataset of a run, the same for the same specification."""
     key = canonical_json(spec.model_dump(mode="json"))
-    if key not in run.models:
-        run.models[key] = DatasetModel(run.context, run.dataset, spec)
-    found: DatasetModel = run.models[key]
+    if key not in run.shared:
+        run.shared[key] = DatasetModel(run.context, run.dataset, spec)
+    found: DatasetModel = run.shared[key]
     return found
 
 

@@ -1,13 +1,14 @@
 """The parts of a pipeline, and the run that they share."""
 
 from abc import abstractmethod
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pydantic import Field
 
+from loupe.annotate.queues import reopen_decided
 from loupe.api.records import Record
 from loupe.db.decisions import decide, last_agents, set_active
 from loupe.db.entities import (
@@ -29,8 +30,8 @@ from loupe.flows.engine.report import StageReport
 from loupe.flows.engine.runner import Stage, store_settings
 from loupe.flows.engine.scope import Scope, is_original
 from loupe.flows.engine.software import software
-from loupe.schemas.base import canonical_json, digest_of
-from loupe.schemas.build import Build, SourceSpec
+from loupe.schemas.base import EntityRecord, canonical_json, digest_of
+from loupe.schemas.build import Build
 from loupe.schemas.plugins import foreign_plugins
 from loupe.schemas.profile import Profile
 from loupe.schemas.provenance import Role
@@ -42,8 +43,13 @@ if TYPE_CHECKING:
 
 STEP_PREFIX = "step:"
 """How the names of agents begin that are steps of a pipeline: `step:DATASET/STEP`."""
+Counts = Callable[[StoredEntity, Sequence[str]], bool]
+"""Tells whether an entity counts that was made of these."""
 _PAGE = 500
-_ABOVE = (Role.DESCRIBES, Role.DERIVED_FROM, Role.REWRITE_OF, Role.EDITED_FROM)
+ABOVE = (
+    *(Role.DESCRIBES, Role.DERIVED_FROM, Role.REWRITE_OF, Role.EDITED_FROM),
+    *(Role.CONTRAST_OF, Role.ACCEPTED_FROM),
+)
 """The roles of links from what a step made to its inputs."""
 _SHOWN_DIGITS = 12
 
@@ -59,7 +65,6 @@ class OwnBuild(Build):
     policies: dict[str, str] = Field(default_factory=dict)
     limit: int | None = None
     test_share: float | None = None
-    sources: tuple[SourceSpec, ...] = Field(min_length=1)
 
     @property
     def checks(self) -> tuple[str, ...]:
@@ -79,21 +84,19 @@ class OwnRun(PipelineRun[OwnBuild]):
     Attributes:
         parts: the parts of the pipeline, in order.
         current: the settings with which the results that count were made.
-        models: the chat models in use.
         is_fresh: whether nothing changed since activity was last computed.
         kept: copies of an earlier state of a source that are as before; `kept_images` are images.
         settings_of: the settings that count of each part, by its name.
-        groups: the members of each group that a gathering step took, by the kind that it makes.
+        counts_of: which entities count of those made with some settings, where not all do.
     """
 
     parts: Sequence["Part"] = field(kw_only=True)
     current: set[str] = field(init=False, default_factory=set)
-    models: dict[str, Any] = field(init=False, default_factory=dict)
     is_fresh: bool = field(init=False, default=False)
     kept: set[str] = field(init=False, default_factory=set)
     kept_images: set[str] = field(init=False, default_factory=set)
     settings_of: dict[str, set[str]] = field(init=False, default_factory=dict)
-    groups: dict[str, set[frozenset[str]]] = field(init=False, default_factory=dict)
+    counts_of: dict[str, Counts] = field(init=False, default_factory=dict)
 
     def settings(self, part: "Part") -> NewEntity:
         """Return the settings of a part, stored; say if its code changed and its version did not.
@@ -125,6 +128,24 @@ class OwnRun(PipelineRun[OwnBuild]):
         for plugin in foreign_plugins("steps", [part.plugin]):
             values["package"] = plugin.named
         return values
+
+    def keep_groups(self, part: "Part", groups: Iterable[Iterable[str]]) -> None:
+        """Let only what a part made of these groups of entities count."""
+        members = {frozenset(one) for one in groups}
+        self._count_if(part, lambda _, above: frozenset(above) in members)
+
+    def keep_only(
+        self,
+        step: "Part",
+        kind: type[EntityRecord],  # noqa: ARG002
+        ids: Collection[str],
+    ) -> None:
+        """Let only these count of what a part made."""
+        self._count_if(step, lambda one, _: one.id in ids)
+
+    def _count_if(self, part: "Part", counts: Counts) -> None:
+        self.counts_of.update(dict.fromkeys(self.settings_of[part.name], counts))
+        self.is_fresh = False
 
     def count_current(self, part: "Part") -> None:
         """Let what was made under the present version of a part count."""
@@ -172,6 +193,11 @@ class OwnRun(PipelineRun[OwnBuild]):
         own = [kind for part in self.parts for kind in part.makes]
         return list(dict.fromkeys((Image.kind, Caption.kind, *own)))
 
+    def all_kinds(self) -> list[str]:
+        """Return the kinds that it makes, with those that their steps keep up to date."""
+        kept = [form.kind for part in self.parts for form in part.proposes]
+        return list(dict.fromkeys((*self.kinds(), *kept)))
+
     def begin(self, step: "Part") -> Scope:
         """Leave out what no longer counts, and return the scope of a part.
 
@@ -214,6 +240,24 @@ class OwnRun(PipelineRun[OwnBuild]):
         writes = any(Caption.kind in one.makes for one in before)
         return Scope(frozenset(made_later), skips_originals=writes)
 
+    def taken(self, part: "Part", scope: Scope) -> list[StoredEntity]:
+        """Return what a part takes, also what it, or a part after it, refused in an earlier run.
+
+        So what is made of all inputs together does not depend on what comes after.
+        """
+        place = list(self.parts).index(part)
+        agents = {self.agent_of(one) for one in self.parts[place:] if one.decides}
+        found: list[StoredEntity] = []
+        stored = find(self.store, self.dataset, part.takes, states=(*LIVE, "rejected"))
+        for page in pages(stored, _PAGE):
+            wanted = scope.inputs(self.store, page)
+            refused = last_agents(self.store, [one.id for one in page if one.state == "rejected"])
+            for one in page:
+                is_taken = one.state in LIVE or refused.get(one.id) in agents
+                if is_taken and one.id in wanted:
+                    found.append(one)
+        return found
+
     def refresh(self) -> None:
         """Leave out what stale steps made, and what was made of inputs that no longer count."""
         while not self.is_fresh:
@@ -229,10 +273,15 @@ class OwnRun(PipelineRun[OwnBuild]):
         ids = [one.id for one in page]
         settings = parents_of(self.store, ids, Role.WRITTEN_WITH)
         above: dict[str, list[str]] = {id_: [] for id_ in ids}
-        for role in _ABOVE:
+        for role in ABOVE:
             for id_, linked in parents_of(self.store, ids, role).items():
                 above[id_] += linked
         parents = fetch(self.store, {parent for many in above.values() for parent in many})
+        copied = (
+            parents_of(self.store, ids, Role.SAMPLED_FROM) if page[0].kind == Image.kind else {}
+        )
+        sampled = fetch(self.store, {id_ for many in copied.values() for id_ in many})
+        left = {id_ for id_, one in sampled.items() if one.state == "inactive"}
         refused = [one.id for one in parents.values() if one.state == "rejected"]
         agents = last_agents(self.store, refused)
         replaced = {id_ for id_, agent in agents.items() if agent.name.startswith(STEP_PREFIX)}
@@ -243,8 +292,10 @@ class OwnRun(PipelineRun[OwnBuild]):
             is_current = is_current or one.id in self.kept
             if not self.kept_images.isdisjoint(above[one.id]) and is_original(one):
                 is_current = one.id in self.kept
-            if one.kind in self.groups:
-                is_current = is_current and frozenset(above[one.id]) in self.groups[one.kind]
+            if not left.isdisjoint(copied.get(one.id, ())):
+                is_current = False
+            for id_ in self.counts_of.keys() & settings.get(one.id, ()):
+                is_current = is_current and self.counts_of[id_](one, above[one.id])
             is_active = is_current and all(
                 _counts(one, parents[id_], active.get(id_), id_ in replaced)
                 for id_ in above[one.id]
@@ -278,7 +329,7 @@ def without_code(values: Mapping[str, Any]) -> dict[str, Any]:
 def reopen_stale(run: OwnRun) -> None:
     """Reopen what a step refused that has another version now, or is no longer part of this."""
     current = {run.agent_of(part) for part in run.parts if part.decides}
-    for kind in run.kinds():
+    for kind in run.all_kinds():
         for page in pages(find(run.store, run.dataset, kind, states=("rejected",)), _PAGE):
             agents = last_agents(run.store, [one.id for one in page])
             stale = [
@@ -288,6 +339,29 @@ def reopen_stale(run: OwnRun) -> None:
             ]
             reason = "the step that refused it has changed, or is gone"
             decide(run.store, [NewDecision(id_, "reopen", software(), reason) for id_ in stale])
+
+
+def reopen_decided_alone(run: OwnRun) -> None:
+    """Let gates decide again on what they decided without people, if the pipeline has changed.
+
+    Other checks may doubt other items. What was done is not repeated.
+    """
+    stage = f"{STEP_PREFIX}{run.dataset}"
+    parts = {one.name: [one.version, without_code(run.values_of(one))] for one in run.parts}
+    current = store_settings(run.context, run.dataset, stage, "1", {"parts": parts}).id
+    known = {one.id: one.state for one in run.stage_settings(stage)}
+    if any(state in LIVE for id_, state in known.items() if id_ != current):
+        for queue in run.queues.values():
+            reopen_decided(run.store, queue, "the pipeline has changed")
+    run.keep_settings(current, known)
+
+
+class Place(NamedTuple):
+    """Where a part is: the folder of its pipeline, its stated sources, and the parts before it."""
+
+    folder: Path
+    sources: Sequence[Mapping[str, Any]]
+    before: Sequence["Part"]
 
 
 class Part(PipelineStep[Any]):
@@ -300,6 +374,9 @@ class Part(PipelineStep[Any]):
         version: raise it when results change.
         takes: the kind that it takes; empty for others.
         makes: the kinds that it makes.
+        needs: other kinds that must be made before it.
+        proposes: the classes of what it makes for later steps, and keeps up to date itself.
+        awaits: the kinds that a gate must have decided on before it.
         decides: whether it refuses its inputs, which then leave the dataset.
         forms: the classes of one's own that it takes or makes.
         plugin: the name under which a package adds it; empty for others.
@@ -309,7 +386,10 @@ class Part(PipelineStep[Any]):
     name: str
     version: str = "1"
     takes: str = ""
+    needs: tuple[str, ...] = ()
     makes: tuple[str, ...] = ()
+    proposes: tuple[type[EntityRecord], ...] = ()
+    awaits: tuple[str, ...] = ()
     decides: bool = False
     forms: tuple[type[Record], ...] = ()
     plugin: str = ""
@@ -319,8 +399,12 @@ class Part(PipelineStep[Any]):
     def run(self, run: Any) -> None:
         """Run it as far as items are decided."""
 
-    def placed(self, folder: Path) -> None:
-        """Take what it reads from the folder of its pipeline."""
+    def placed(self, place: Place) -> None:
+        """Take what it needs to know of its place in a pipeline.
+
+        Raises:
+            UsageError: it cannot be there.
+        """
 
     def values(self, profile: Profile) -> dict[str, Any]:  # noqa: ARG002
         """Return its parameters and models, and the digest of its code as `code`."""
@@ -331,8 +415,12 @@ class Part(PipelineStep[Any]):
         return None
 
     def described(self) -> str:
-        """Return the part in a line, for people."""
+        """Return the part in a line, for people: its name, a colon, and what it does."""
         return self.name
+
+    def chosen(self, profile: Profile) -> dict[str, Any]:  # noqa: ARG002
+        """Return settings that differ from the defaults, as far as `described` has none of them."""
+        return {}
 
 
 def pending(run: OwnRun, kind: str) -> Pending:

@@ -2,21 +2,23 @@
 
 import re
 import sys
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 
+from loupe.annotate.interfaces.registry import page_like
+from loupe.annotate.queues import Queue, apply_policy, declare_queues, parse_policy
 from loupe.annotate.queues import Step as QueueStep
-from loupe.annotate.queues import declare_queues, parse_policy
 from loupe.api.models import MODELS
-from loupe.api.parts import OwnBuild, OwnRun, Part, reopen_stale
+from loupe.api.pairs import SimilarPair
+from loupe.api.parts import OwnBuild, OwnRun, Part, Place, reopen_decided_alone, reopen_stale
 from loupe.api.records import Record, column_of, own_forms
 from loupe.api.selecting import Select
-from loupe.api.signatures import kind_of
-from loupe.api.values import Caption
+from loupe.api.signatures import checking_arguments, checking_names, kind_of
+from loupe.api.values import Caption, Image
 from loupe.flows.engine.context import BuildReport, RunContext, open_context
 from loupe.flows.engine.pipeline import Gate as EngineGate
 from loupe.flows.engine.pipeline import PipelineSpec, check_build, models_of, run_build
@@ -25,38 +27,68 @@ from loupe.flows.engine.pipeline import Step as EngineStep
 from loupe.flows.engine.report import Progress, console_progress
 from loupe.flows.engine.runner import get_or_create_entity
 from loupe.flows.engine.stopping import Budget
+from loupe.flows.engine.video_import import FORMAT as VIDEOS
+from loupe.flows.engine.video_import import check_videos
 from loupe.flows.withdrawal.execution import resume_reopened
 from loupe.models.profiles.loader import load_profile
 from loupe.models.profiles.settings import Settings, load_settings
 from loupe.release.card.model_use import BUILTIN_PREFIX, is_drawn
+from loupe.release.format.publishable import published_name
 from loupe.schemas import records
-from loupe.schemas.base import DATASET_PATTERN, VERSION_PATTERN
-from loupe.schemas.build import SourceSpec
+from loupe.schemas.base import DATASET_PATTERN, VERSION_PATTERN, EntityRecord
+from loupe.schemas.build import SourceSpec, VideoSourceSpec, format_name
 from loupe.schemas.chat import NamedModel
-from loupe.schemas.errors import ConfigurationError, UsageError
+from loupe.schemas.embedding import BuiltinEmbedder
+from loupe.schemas.errors import UsageError
+from loupe.schemas.faces import Faces
 from loupe.schemas.faithfulness import FaithfulnessReport
 from loupe.schemas.plugins import plugins
 from loupe.schemas.profile import BuiltinRewriter, Profile
+from loupe.schemas.proposals import Candidate, Strategy, Tracklet
 from loupe.schemas.provenance import Role
-from loupe.schemas.release import DatasetForm, ReleasedColumn
+from loupe.schemas.release import DatasetForm, ReleasedColumn, ReleasedStep
 from loupe.schemas.validation import nearest_hint, validated
+from loupe.schemas.video import Track, Video
 from loupe.services.diagnosis import Finding, lacking
 from loupe.sources.annotations import Importer
-from loupe.sources.importer import declare_format
+from loupe.sources.importer import Surveyed, declare_format, known_formats
 
 if TYPE_CHECKING:
     from loupe.api.previewing import Preview
     from loupe.api.reading import OpenedRelease
 
 _TEXT_PAGES = {
+    records.Image.kind: "description-writing",
     records.Caption.kind: "caption-verification",
     records.Rewrite.kind: "rewrite-revision",
+    Strategy.kind: "strategy-check",
+    Candidate.kind: "image-filter",
+    Tracklet.kind: "tracklet-selection",
 }
-_TEXTS = (Caption, records.Rewrite)
-"""What a gate decides on before the release, where the pipeline has none for it."""
+_DECIDED: dict[str, tuple[str, type]] = {
+    records.Caption.kind: ("captions", Caption),
+    records.Rewrite.kind: ("rewrites", records.Rewrite),
+    Strategy.kind: ("strategies", Strategy),
+    Candidate.kind: ("candidates", Candidate),
+    Tracklet.kind: ("tracklets", Tracklet),
+}
+"""What a gate decides on where a part awaits it and the pipeline has none, by kind."""
+_MAKERS = {
+    records.Image.kind: "loupe.steps.form_identities()",
+    records.Caption.kind: "loupe.describe()",
+    records.Rewrite.kind: "loupe.steps.rewrite()",
+    Track.kind: "loupe.steps.track()",
+    Tracklet.kind: "loupe.steps.filter_tracks()",
+    SimilarPair.kind: "loupe.steps.pair_similar()",
+    Strategy.kind: "loupe.steps.propose_contrasts()",
+    Candidate.kind: "loupe.steps.search()",
+}
+"""A step that makes what a later one takes, by kind; sources have images and captions, too."""
+_DECIDABLE = (Image, *(form for _, form in _DECIDED.values()))
 _OWN_PAGES = {name: f"own-{name}" for name in ("text", "choice", "compare", "image")}
 
 
+@checking_arguments
 def source(
     format: str | type[Importer],  # noqa: A002 - the field's word
     annotations: str | Path,
@@ -67,11 +99,11 @@ def source(
     split: str | None = None,
     **options: Any,
 ) -> Mapping[str, Any]:
-    """Return a source: annotations, and the folder of their images.
+    """Return a source: annotations with their images, or videos.
 
     Args:
-        format: the format, such as "csv", "parquet", "hf" or "folder", or a class of
-            `loupe.Format`.
+        format: the format, such as "csv", "parquet", "hf" or "folder", or a subclass of
+            `loupe.Format`; "videos" for videos, which `loupe.steps.track` reads.
         annotations: a file, folder, pattern or address (`s3://…`); relative paths start at the
             folder of the pipeline.
         images: the folder or address that image paths are relative to (default: the folder of the
@@ -81,35 +113,52 @@ def source(
         split: the split of all records, for formats without splits.
         options: further keys of a source (docs/build-files.md), and its columns: `identity`,
             `captions`, `image`, `split_column`, `licence_column`, `attribution`, `source_url`.
+            For videos: `detections`, `every_nth_frame`, `frame_rate`.
 
     Raises:
-        UsageError: a class is no format, or has the name of another format.
+        UsageError: there is no such format or key, or a class is not a format or has the name of
+            another one.
     """
+    if not isinstance(annotations, str | Path):
+        raise UsageError(f"source: annotations must be a path or an address; got {annotations!r}")
     if isinstance(format, type):
         if not issubclass(format, Importer):
             raise UsageError(
-                f"source {str(annotations)!r}: {format.__name__} is no format; "
-                f"expected a class of loupe.Format, or the name of a format"
+                f"source {str(annotations)!r}: {format.__name__} is not a format; "
+                f"expected a subclass of loupe.Format, or the name of a format"
             )
         format = declare_format(format)  # noqa: A001
+    elif format_name(format) not in (formats := (VIDEOS, *known_formats())):
+        raise UsageError(f"no format is called {format!r}; {nearest_hint(format, formats)}")
+    known = set(SourceSpec.model_fields)
+    if format_name(format) == VIDEOS:
+        format = VIDEOS  # noqa: A001
+        known = (VideoSourceSpec.model_fields.keys() - {"videos"}) | {"annotations", "format"}
+    if unknown := sorted(options.keys() - known):
+        hint = nearest_hint(unknown[0], known)
+        what = f"source {name or str(annotations)!r}"
+        raise UsageError(f"{what}: unknown key {unknown[0]!r}; {hint}")
     stated = {"images": images, "name": name, "licence": licence, "split": split}
     given = {key: value for key, value in stated.items() if value is not None}
     return {"format": format, "annotations": annotations, **given, **options}
 
 
-def _source_spec(stated: Mapping[str, Any], dataset: str, folder: Path) -> SourceSpec:
+def _source_spec(
+    stated: Mapping[str, Any], dataset: str, folder: Path
+) -> SourceSpec | VideoSourceSpec:
     """Return the source that is stated, by default called after its annotations.
 
     Raises:
         ConfigurationError: a key is unknown, missing or invalid.
     """
-    known, values = SourceSpec.model_fields.keys(), dict(stated)
+    values = dict(stated)
     stem = Path(str(values.get("annotations", ""))).stem
     stem = "".join(one if one.isalnum() or one in "._-" else "-" for one in stem).strip("._-")
     values.setdefault("name", stem if stem and stem != dataset else f"{dataset}-source")
-    if unknown := sorted(values.keys() - known):
-        hint = nearest_hint(unknown[0], known)
-        raise ConfigurationError(f"source {values['name']!r}: unknown key {unknown[0]!r}; {hint}")
+    if values.get("format") == VIDEOS:
+        del values["format"]
+        values["videos"] = str(values.pop("annotations", ""))
+        return validated(VideoSourceSpec, values, f"source {values['name']!r}", folder=folder)
     return validated(SourceSpec, values, f"source {values['name']!r}", folder=folder)
 
 
@@ -134,6 +183,7 @@ class Gate(Part):
         self.is_checked = False
         self.of = of
         self.forms = own_forms(of)
+        self.needs = (kind_of(of),)
         self.page = page
         self.policy = policy
 
@@ -148,12 +198,19 @@ class Gate(Part):
         EngineGate[OwnRun](self.name, self.name).run(run)
         run.is_fresh = False
 
+    @property
+    def _shown_page(self) -> str:
+        """The page that people see: of what Loupe makes, that of the papers."""
+        return _TEXT_PAGES.get(kind_of(self.of), "text") if self.page == "text" else self.page
+
+    @property
+    def asks_for_captions(self) -> bool:
+        """Whether people write captions of images."""
+        return self.of is Image and self.page == "text"
+
     def queue(self) -> QueueStep:
         """Return its queue; captions of sources are not asked about where others are written."""
-        kind = kind_of(self.of)
-        page = self.page
-        if page == "text" and kind in _TEXT_PAGES:
-            page = _TEXT_PAGES[kind]
+        kind, page = kind_of(self.of), self._shown_page
         is_of_written = self.of is Caption and self.skips_originals
         left_out = Role.SAMPLED_FROM if is_of_written else None
         return QueueStep(
@@ -164,18 +221,28 @@ class Gate(Part):
             field=self.field,
             choices=self.choices,
             checked=self.is_checked,
+            of_model=kind == Candidate.kind,
         )
+
+    def decide_alone(self, run: OwnRun) -> None:
+        """Decide as if nobody looked, which lets a preview go on."""
+        policy = parse_policy("auto")
+        queue = Queue(**{**dict(self.queue()), "name": self.name, "dataset": run.dataset})
+        apply_policy(run.store, queue.model_copy(update={"policy": policy}))
 
     def described(self) -> str:
         """Return what it decides on, and how."""
-        return f"gate {self.name}: {self.of.__name__}, page {self.page}, policy {self.policy}"
+        return (
+            f"gate {self.name}: {self.of.__name__}, page {self._shown_page}, policy {self.policy}"
+        )
 
 
+@checking_arguments
 def gate(
     name: str,
     *,
     of: type = Caption,
-    page: str = "text",
+    page: str = "",
     policy: str = "required",
     field: str = "",
     choices: Sequence[str] = (),
@@ -184,28 +251,47 @@ def gate(
 
     Args:
         name: the name of its queue.
-        of: what is decided on: `loupe.Caption`, `loupe.Rewrite`, `loupe.Image` or a class of
-            `loupe.Record`.
-        page: the labelling page: "text", "choice", "compare", "image", or one of a plugin.
-        policy: "required" (all), "sample:0.1" (a tenth, and all that the checks doubt) or "auto"
-            (nobody; what the checks doubt is dropped, and the release says so).
+        of: what is decided on: `loupe.Caption`, `loupe.Rewrite`, `loupe.Image`,
+            `loupe.Strategy`, `loupe.Candidate`, `loupe.Tracklet` or a class of `loupe.Record`.
+        page: the labelling page: "text" (for images, people describe the person shown),
+            "choice", "compare", "image", or one of a plugin (default: "image" for images,
+            "compare" for `loupe.SimilarPair`, "text" for everything else).
+        policy: which items people decide on: "required" (all), "sample:0.1" (a tenth, and all
+            that a check doubts) or "auto" (none; items that a check doubts are dropped, and the
+            release says so).
         field: the field of a record that people may change on the pages "text" and "choice"
             (default: `text`).
         choices: the values to choose from on the page "choice" (default: those of a `Literal`).
 
     Raises:
-        UsageError: the policy cannot be read, there is no such page, or the record lacks what the
-            page shows.
+        UsageError: the policy is invalid, there is no such page, or the record lacks the fields
+            that the page shows.
     """
+    stated: Any = name
+    if not isinstance(stated, str) or not name.strip():
+        raise UsageError(f"the name of a gate must be a text, such as 'captions'; got {name!r}")
     try:
         parse_policy(policy)
     except UsageError as error:
         raise UsageError(f"gate {name!r}: {error}") from error
+    form: Any = of  # which a file may state as a text
+    if not (form in _DECIDABLE or (isinstance(form, type) and issubclass(form, Record))):
+        known = ", ".join(f"loupe.{one.__name__}" for one in _DECIDABLE)
+        raise UsageError(
+            f"gate {name!r}: of must be one of {known}, or a class of loupe.Record; got {of!r}"
+        )
+    page = page or {Image: "image", SimilarPair: "compare"}.get(form, "text")
     if page not in _OWN_PAGES and page not in plugins("pages"):
         hint = nearest_hint(page, (*_OWN_PAGES, *plugins("pages")))
         raise UsageError(f"gate {name!r}: no page is called {page!r}; {hint}")
+    like = page if page in _OWN_PAGES else page_like(page)
+    if of is Image and like == "text" and page != "text":
+        raise UsageError(
+            f"gate {name!r}: the page {page!r} is for a text, and an image has none; use the page "
+            f"'image', or state like = \"image\" in the class of the page"
+        )
     if issubclass(of, Record):
-        choices = _require_fields(name, of, page, field, choices)
+        choices = _require_fields(name, of, like, field, choices)
     return Gate(name, of, page, policy, field, choices)
 
 
@@ -219,6 +305,10 @@ def _require_fields(
     """
     wanted = {"text": (field or "text",), "choice": (field,), "compare": ("first", "second")}
     for one in wanted.get(page, ()):
+        if not one:
+            listed = ", ".join(of.model_fields)
+            what = f"which field of {of.__name__} people choose (field=…): {listed}"
+            raise UsageError(f"gate {gate_name!r}: the page {page!r} needs to know {what}")
         if one not in of.model_fields:
             hint = nearest_hint(one, of.model_fields)
             what = f"needs a field {one!r} of {of.__name__}"
@@ -246,9 +336,16 @@ class Release(Part):
     """The release at the end of a pipeline."""
 
     name = "release"
+    awaits = (records.Caption.kind, records.Rewrite.kind)
+    needs = (records.Image.kind, records.Caption.kind)
 
     def __init__(self, test_share: float | None) -> None:
         self.test_share = test_share
+        self._formats: set[str] = set()
+
+    def placed(self, place: Place) -> None:
+        """Note whether images are of videos."""
+        self._formats = {str(one.get("format")) for one in place.sources}
 
     def run(self, run: OwnRun) -> None:
         """Release the dataset."""
@@ -257,18 +354,27 @@ class Release(Part):
 
     def described(self) -> str:
         """Return its test split."""
-        share = self.test_share
-        chance = f"release, each identity is for testing with a chance of {share or 0:.0%}"
-        return "release" if share is None else chance
+        if self.test_share is None:
+            return "release"
+        said = []
+        if self._formats - {VIDEOS}:
+            probability = f"{self.test_share:.0%}"
+            said.append(f"each identity goes to the test split with a probability of {probability}")
+        if VIDEOS in self._formats:
+            people = f"about {self.test_share:.0%} of the people of videos are for testing"
+            said.append(f"{people}, all of a video or none")
+        return f"release, {'; '.join(said)}"
 
 
+@checking_arguments
 def release(*, test_share: float | None = None) -> Release:
-    """Return the release: an immutable, verified folder.
+    """Return the step that makes the release: an immutable, verified folder.
 
     Args:
-        test_share: the chance of each identity to be for testing, the others are for training; the
-            split of an identity does not depend on which others there are, so that of few
-            identities another share is for testing. None keeps the splits of the sources.
+        test_share: the probability with which each identity goes to the test split; the others go
+            to the train split. The split of an identity does not depend on the others, so with few
+            identities the actual share may differ. For people in videos, it is the wanted share
+            (`loupe.steps.form_identities`). None keeps the splits of the sources.
 
     Raises:
         UsageError: the share is not between 0 and 1.
@@ -300,7 +406,7 @@ class RunReport:
         """The release.
 
         Raises:
-            UsageError: there is none yet, as people must decide first.
+            UsageError: there is none yet, because people must decide first.
         """
         from loupe.api.reading import open_release
 
@@ -322,10 +428,11 @@ class RunReport:
 class Pipeline:
     """A dataset: its sources, steps, gates and release.
 
-    It is a value: it can be printed, previewed, run and deployed. Steps run in order; each goes on
-    from what is stored, so that a run costs only what is missing.
+    It is a value that can be printed, previewed, run and deployed. Steps run in order. Finished
+    work is stored, so a run only does, and pays for, what is missing.
     """
 
+    @checking_names
     def __init__(
         self,
         name: str,
@@ -336,34 +443,42 @@ class Pipeline:
         tags: Sequence[str] = (),
         seed: int = 0,
         max_unusable_share: float = 0.5,
+        faces: Faces = "keep",
         folder: str | Path | None = None,
     ) -> None:
-        """State a pipeline.
+        """Declare a pipeline.
 
         Args:
             name: the name of the dataset.
-            version: three numbers; raise it for another release.
+            version: three numbers, such as "0.1.0"; raise it for another release.
             sources: from `loupe.source`.
             steps: steps, gates and the release, in order.
             tags: what the dataset is about, for search.
             seed: the seed of draws.
-            max_unusable_share: the share of unusable answers of a model above which nothing is
-                released.
+            max_unusable_share: the maximum share of unusable answers of a model; above it, nothing
+                is released.
+            faces: what is done to faces before images are stored: "keep", "blur" or "replace"; a
+                source may override it.
             folder: where relative paths start (default: the folder of the file that calls this).
 
         Raises:
-            UsageError: a part cannot be used as stated.
+            UsageError: a source, step, gate or setting cannot be used as stated.
         """
-        caller = sys._getframe(1).f_globals.get("__file__")
+        caller = sys._getframe(2).f_globals.get("__file__")
         here = Path(caller).parent if caller else Path.cwd()
         self.folder = Path(folder).absolute() if folder is not None else here.absolute()
         self.name = name
         self.version = version
         self.seed = seed
         self.max_unusable_share = max_unusable_share
+        self.faces: Faces = faces
+        for key, value in (("sources", sources), ("steps", steps), ("tags", tags)):
+            if isinstance(value, str | Mapping) or not isinstance(value, Iterable):
+                raise UsageError(f"pipeline {name!r}: {key} must be a list; got {value!r:.80}")
         self.tags = tuple(tags)
         self.sources = tuple(sources)
         self.steps = tuple(steps)
+        self._of_captions: list[str] = []  # the parts that need some before a step writes any
         self.parts = tuple(self._arranged())
 
     def _arranged(self) -> Iterator[Part]:
@@ -372,18 +487,20 @@ class Pipeline:
         Raises:
             UsageError: something is no part, or two have the same name.
         """
-        for value, pattern, what in (
+        stated: tuple[tuple[Any, str, str], ...] = (
             (self.name, DATASET_PATTERN, "the name of a pipeline: letters, digits, '.', '_', '-'"),
             (self.version, VERSION_PATTERN, "its version: three numbers such as '0.1.0'"),
-        ):
-            if not re.fullmatch(pattern, value):
+        )
+        for value, pattern, what in stated:
+            if not isinstance(value, str) or not re.fullmatch(pattern, value):
                 raise UsageError(f"Pipeline needs {what}; got {value!r}")
         names: set[str] = set()
         for one in self.steps:
             if not isinstance(one, Part):
                 hint = "decorate it with @loupe.step" if callable(one) else "expected a step"
                 raise UsageError(
-                    f"pipeline {self.name!r}: {getattr(one, '__name__', one)!r} is no step; {hint}"
+                    f"pipeline {self.name!r}: {getattr(one, '__name__', one)!r} is not a step; "
+                    f"{hint}"
                 )
             if one.name in names:
                 raise UsageError(
@@ -393,7 +510,7 @@ class Pipeline:
             names.add(one.name)
         if any(isinstance(one, Release) for one in self.steps[:-1]):
             raise UsageError(
-                f"pipeline {self.name!r}: the release must be the last step; move it behind "
+                f"pipeline {self.name!r}: the release must be the last step; move it after "
                 f"{self.steps[-1].name!r}"
             )
         if any(not isinstance(one, Mapping) for one in self.sources):
@@ -402,26 +519,60 @@ class Pipeline:
             raise UsageError(f"pipeline {self.name!r} has no source: sources=[loupe.source(…)]")
         self._require_one_class_of_a_kind()
         yield Select()
-        made: set[str] = set()
-        undecided: dict[str, type] = {}
+        formats = {one.get("format") for one in self.sources}
+        self._has_images = formats != {VIDEOS}
+        made = {records.Image.kind} if self._has_images else set()
+        if VIDEOS in formats:
+            made.add(Video.kind)
+        undecided: dict[str, None] = {}
         for one in self.steps:
-            if isinstance(one, Release):
-                for kind, form in undecided.items():
-                    name = f"{kind}s" if f"{kind}s" not in names else f"{kind}s-left"
-                    yield self._placed(Gate(name, form, "text", "auto"), made)
+            for kind in [kind for kind in undecided if kind in one.awaits]:
+                del undecided[kind]
+                name, form = _DECIDED[kind]
+                name = name if name not in names else f"{name}-left"
+                yield self._placed(Gate(name, form, "text", "auto"), made)
             yield self._placed(one, made)
-            made.update(one.makes)
-            undecided |= {kind_of(form): form for form in _TEXTS if kind_of(form) in one.makes}
+            kinds = (*one.makes, *_kinds(one.proposes))
+            made.update(kinds)
+            if isinstance(one, Gate) and one.asks_for_captions:
+                made.add(records.Caption.kind)
+            undecided |= dict.fromkeys(kind for kind in kinds if kind in _DECIDED)
             if isinstance(one, Gate):
                 undecided.pop(kind_of(one.of), None)
 
     def _placed(self, part: Part, made: Collection[str]) -> Part:
-        """Return a part that knows its folder, and what is made before it."""
-        part.placed(self.folder)
+        """Return a part that knows its folder, and what is made before it.
+
+        Raises:
+            UsageError: it takes what nothing before it makes.
+        """
+        place = self.steps.index(part) if part in self.steps else len(self.steps)
+        part.placed(Place(self.folder, self.sources, self.steps[:place]))
+        for kind in filter(None, (part.takes, *part.needs)):
+            if kind in made:
+                continue
+            if kind == records.Caption.kind and self._has_images:
+                self._of_captions.append(part.name)  # a source may have some
+            else:
+                raise UsageError(f"pipeline {self.name!r}: {self._unmade(part, kind)}")
         if isinstance(part, Gate):
-            part.skips_originals = records.Caption.kind in made
+            before = self.steps[:place]
+            part.skips_originals = any(records.Caption.kind in one.makes for one in before)
             part.is_checked = part.of is records.Rewrite and FaithfulnessReport.kind in made
         return part
+
+    def _unmade(self, part: Part, kind: str) -> str:
+        """Say that nothing before a part makes what it takes, and what to put before it."""
+        what = f"gate {part.name!r}" if isinstance(part, Gate) else f"step {part.name!r}"
+        if kind == Video.kind:
+            add = f"add one: loupe.source({VIDEOS!r}, …)"
+            return f"{what} takes videos, and no source has any; {add}"
+        forms = (*part.forms, *_DECIDABLE)
+        named = next((one.__name__ for one in forms if kind_of(one) == kind), kind)
+        others = [one for one in self.steps if one is not part]
+        later = [one.name for one in others if kind in (*one.makes, *_kinds(one.proposes))]
+        maker = repr(later[0]) if later else _MAKERS.get(kind, "a step that makes it")
+        return f"{what} takes {named}, which no step before it makes; put {maker} before it"
 
     def _require_one_class_of_a_kind(self) -> None:
         """Refuse two classes of one kind, as the records of one of them would be lost.
@@ -464,8 +615,10 @@ class Pipeline:
         for one in self.sources:
             yield f"source {Path(str(one.get('annotations', '?'))).name} ({one.get('format', '?')})"
         for part in self.parts:
-            if not isinstance(part, Select):
+            if isinstance(part, Gate | Release):
                 yield part.described()
+            elif not isinstance(part, Select):
+                yield f"{part.described()} (version {part.version})"
 
     def build(self, limit: int | None = None) -> OwnBuild:
         """Return the build of the engine.
@@ -479,6 +632,7 @@ class Pipeline:
             "version": self.version,
             "seed": self.seed,
             "max_unusable_share": self.max_unusable_share,
+            "faces": self.faces,
             "policies": {one.name: one.policy for one in self.parts if isinstance(one, Gate)},
             "limit": limit,
             "test_share": released[-1].test_share if released else None,
@@ -502,6 +656,7 @@ class Pipeline:
             version=lambda build: build.version,
             models=models_of(self.parts),
             checks=self._checks,
+            checks_of_surveys=self._checks_of_surveys,
             is_demonstration=False,
         )
 
@@ -510,7 +665,9 @@ class Pipeline:
             for part in self.parts:
                 run.count_current(part)
             reopen_stale(run)
-            form = DatasetForm(tags=self.tags, columns=tuple(self._columns()))
+            reopen_decided_alone(run)
+            columns, steps = tuple(self._columns()), tuple(self._stated_steps(run.profile))
+            form = DatasetForm(tags=self.tags, columns=columns, steps=steps)
             stored = get_or_create_entity(run.context, form, run.dataset)
             run.sync_active(DatasetForm, lambda one: one.id == stored.id)
             if observe is not None:
@@ -528,12 +685,28 @@ class Pipeline:
         for form in made.values():
             yield column_of(form)
 
+    def _stated_steps(self, profile: Profile) -> Iterator[ReleasedStep]:
+        """Yield the steps as the release states them."""
+        for one in self.steps:
+            if isinstance(one, Gate | Release):
+                continue
+            models = dict.fromkeys(published_name(str(spec.ref)) for spec in one.specs(profile))
+            yield ReleasedStep(
+                name=one.name,
+                version=one.version,
+                does=one.described().partition(": ")[2],
+                settings=one.chosen(profile),
+                models=tuple(models),
+                selects=bool(models and (one.makes or one.proposes or one.decides)),
+            )
+
     def queues(self) -> dict[str, QueueStep]:
         """Return the review queues of its gates, by name."""
         return {one.name: one.queue() for one in self.parts if isinstance(one, Gate)}
 
     def _checks(self, build: OwnBuild, profile: Profile) -> Iterator[Finding]:
         """Load every prompt, and refuse models that know only drawn worlds for other sources."""
+        yield from check_videos(build.sources, build.test_share)
         for part in self.parts:
             part.values(profile)
         if all(map(is_drawn, build.sources)):
@@ -544,10 +717,23 @@ class Pipeline:
                     place = _place_of(spec, profile)
                     yield lacking(
                         f"model {spec.ref}",
-                        f"it is built in and knows only drawn pictures, not the images of these "
-                        f"sources; step {part.name!r} asks the model of {place} of a profile",
-                        f"state {place} in a profile (docs/python.md#models)",
+                        f"it is built in and knows only the pictures of Loupe's demonstrations, "
+                        f"not the images of these sources; step {part.name!r} asks the model of "
+                        f"{place} of a profile",
+                        f"state {place} in a profile ({_see(spec)})",
                     )
+
+    def _checks_of_surveys(self, surveys: Collection[Surveyed]) -> Iterator[Finding]:
+        """Find the steps that need captions if nothing has any."""
+        if self._of_captions and not any(one.has_captions for one in surveys):
+            first = self._of_captions[0]
+            yield lacking(
+                "captions",
+                f"step {first!r} needs captions: no record of the sources has one, and no step "
+                f"before it writes any",
+                f"put {_MAKERS[records.Caption.kind]}, or another step that writes captions, "
+                f"before {first!r}; or say which field of a source holds them (captions)",
+            )
 
     def check(self, profile: str | None = None) -> list[Finding]:
         """Check whether a run can succeed: files, terms, people, keys, servers and models."""
@@ -556,6 +742,7 @@ class Pipeline:
         chosen = load_profile(profile or settings.profile)
         return check_build(settings, self.spec(), self.build(), chosen)
 
+    @checking_names
     def run(
         self,
         profile: str | None = None,
@@ -569,7 +756,7 @@ class Pipeline:
         """Run the pipeline as far as it can be done now; run it again to continue.
 
         Args:
-            profile: the models: a profile's name or file (default: the configured profile).
+            profile: the models: name or file of a profile (default: the configured profile).
             max_cost: stop when model calls have cost this much.
             max_tokens: stop when model calls have used this many tokens.
             wait: wait at gates until people have decided, instead of ending.
@@ -581,6 +768,10 @@ class Pipeline:
         """
         from rich.console import Console
 
+        limits: dict[str, Any] = {"max_cost": max_cost, "max_tokens": max_tokens}
+        for name, most in limits.items():
+            if not (most is None or (isinstance(most, int | float) and most >= 0)):
+                raise UsageError(f"{name} must be a number of at least 0; got {most!r}")
         progress = Progress() if quiet else console_progress(Console(stderr=True))
         context = open_context(
             settings or load_settings(), budget=Budget(max_cost, max_tokens), progress=progress
@@ -596,28 +787,47 @@ class Pipeline:
         return RunReport(run_build(context, self.spec(), None, profile, resume_reopened, wait=wait))
 
     def walk(self, run: OwnRun) -> None:
-        """Run all steps but gates and the release, as a preview does."""
+        """Run all steps but the release, as a preview does; nobody is asked."""
         self._begin(None)(run)
+        steps = [part for part in self.parts if not isinstance(part, Gate | Release)]
+        awaited = {kind for step in steps for kind in step.awaits}
         for part in self.parts:
-            if not isinstance(part, Gate | Release):
+            if part in steps:
                 part.run(run)
+            elif isinstance(part, Gate) and kind_of(part.of) in awaited:
+                part.decide_alone(run)
         run.refresh()
 
+    @checking_names
     def preview(
         self, items: int = 10, profile: str | None = None, *, progress: Progress | None = None
     ) -> "Preview":
-        """Run the first records of each source through all steps, in a store that is thrown away.
+        """Run the first records of each source through all steps, in a temporary store.
 
-        Models are asked and paid as usual; people are not asked. `progress` shows each step.
+        For videos, these are the first seconds of one video. Models are called and paid for as
+        usual; people are not asked. `progress` shows each step.
 
         Raises:
             UsageError: `items` is less than 1.
+            ConfigurationError: a run would refuse the models.
         """
         from loupe.api.previewing import preview
 
-        if items < 1:
-            raise UsageError(f"a preview needs at least one record of each source; got {items}")
+        stated: Any = items
+        if not isinstance(stated, int) or items < 1:
+            raise UsageError(f"a preview needs at least one record of each source; got {items!r}")
         return preview(self, items, profile, progress or Progress())
+
+
+def _kinds(forms: Collection[type[EntityRecord]]) -> tuple[str, ...]:
+    return tuple(form.kind for form in forms)
+
+
+def _see(spec: NamedModel) -> str:
+    """Return the page that names models to state instead of a built-in one."""
+    if isinstance(spec, BuiltinEmbedder):
+        return "docs/embedders.md: one with weights, or a class of yours that needs no download"
+    return "docs/python.md#models"
 
 
 def _place_of(spec: NamedModel, profile: Profile) -> str:

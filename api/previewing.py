@@ -1,29 +1,35 @@
-"""Previews: the first records of a pipeline through all steps, in a store that is thrown away."""
+"""Previews: the first records of a pipeline, run through all steps in a temporary store."""
 
+import json
 import os
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from html import escape
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
-from loupe.api.parts import OwnBuild, OwnRun, Part
+from loupe.api.parts import ABOVE, OwnBuild, OwnRun, Part
 from loupe.db.calls import CostRow, cost_rows
-from loupe.db.entities import StoredEntity, find
+from loupe.db.entities import LIVE, StoredEntity, find, parents_of
 from loupe.db.quarantine import quarantined
-from loupe.flows.engine.context import RunContext, open_context
+from loupe.flows.engine.context import PREVIEW, open_context
 from loupe.flows.engine.importing import open_source
+from loupe.flows.engine.pipeline import PipelineSpec, require_models
 from loupe.flows.engine.report import Progress, duration
 from loupe.models.profiles.loader import load_profile
 from loupe.models.profiles.settings import load_settings
 from loupe.schemas import records
+from loupe.schemas.build import SourceSpec, VideoSourceSpec
 from loupe.schemas.errors import LoupeError
+from loupe.schemas.proposals import Candidate, Strategy
 from loupe.schemas.records import Rejection
+from loupe.schemas.video import TrackedVideo, Video
 from loupe.schemas.wording import shortened
+from loupe.sources.video.finding import find_all_videos
 
 
 class Previewed(Protocol):
@@ -39,22 +45,60 @@ class Previewed(Protocol):
     def build(self, limit: int | None = None) -> OwnBuild:
         """Return the build of the engine."""
 
+    def spec(self, limit: int | None = None) -> PipelineSpec[OwnBuild, OwnRun]:
+        """Return the pipeline of the engine."""
+
     def walk(self, run: OwnRun) -> None:
         """Run all steps but gates and the release."""
 
 
 _SHOWN_CHARACTERS = 90
+_TEXTS = {
+    records.Caption.kind: "text",
+    records.Rewrite.kind: "text",
+    Strategy.kind: "plan",
+    Candidate.kind: "plan",
+}
+"""What is shown of the records of Loupe, by kind; of others, all fields."""
+_NOTHING = ""
+_STATES = {"superseded": "replaced", "inactive": "left out"}
 _WIDTH = 150  # columns, unless COLUMNS states them
+_COLUMNS = ("item, and what was made of it", "state", "because")
+
+
+@dataclass(frozen=True)
+class PreviewedOutput:
+    """What was made of an image: below what it was made of (`depth` from 1), with its state."""
+
+    output: str
+    depth: int
+    state: str
+    reasons: tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class PreviewedItem:
-    """One item of a preview: what it was, what was made of it, and why it was refused."""
+    """One image of a preview, or a record that is none: its state, why, and what was made of it.
+
+    States are "kept", "doubted" (a check speaks against it, so a gate asks people or drops it),
+    "rejected", "replaced" (by what was made of it), "left out" (it is of something rejected) and
+    "not imported". `split` and `identity` are those of an image; an image that is its own identity
+    has none.
+    """
 
     item: str
     state: str
-    outputs: tuple[str, ...]
     reasons: tuple[str, ...]
+    outputs: tuple[PreviewedOutput, ...] = ()
+    split: str = ""
+    identity: str = ""
+
+    def rows(self) -> Iterator[PreviewedOutput]:
+        """Yield the item itself, and each output."""
+        about = ", ".join(one for one in (self.identity, self.split) if one)
+        named = f"{self.item} ({about})" if about else self.item
+        yield PreviewedOutput(named, 0, self.state, self.reasons)
+        yield from self.outputs
 
 
 @dataclass(frozen=True)
@@ -66,10 +110,12 @@ class Preview:
         items: the items, in the order of the sources.
         rejections: everything that was refused, with its stage and reason.
         costs: calls, tokens and money by model.
-        records: the number of records of all sources, from which the whole is estimated.
+        records: the number of records of all sources, from which the whole is estimated; of
+            videos, their frames.
         read: how many of them were read.
         seconds: how long the preview took.
         stopped: why it ended early; empty if it did not.
+        noun: what is counted: "frames" if all sources are videos.
     """
 
     name: str
@@ -80,19 +126,20 @@ class Preview:
     read: int
     seconds: float
     stopped: str = ""
+    noun: str = "records"
 
     @property
     def estimate(self) -> str:
-        """What the whole would take, in a sentence; what is started once is counted too often."""
+        """What the whole run would take, in a sentence; one-time costs are counted too often."""
         share = self.records / max(1, self.read)
         tokens = sum((one.tokens_in or 0) + (one.tokens_out or 0) for one in self.costs)
-        parts = [f"{self.records:,} records", f"at most about {duration(self.seconds * share)}"]
+        parts = [f"{self.records:,} {self.noun}", f"at most about {duration(self.seconds * share)}"]
         if tokens:
             parts.append(f"about {round(tokens * share):,} tokens")
         for currency in sorted({one.currency for one in self.costs if one.currency}):
             cost = sum(one.cost or 0 for one in self.costs if one.currency == currency)
             parts.append(f"about {cost * share:,.2f} {currency}")
-        return f"the whole: {', '.join(parts)}"
+        return f"the whole run: {', '.join(parts)}"
 
     def as_json(self) -> dict[str, Any]:
         """Return it for `--json`."""
@@ -108,7 +155,7 @@ class Preview:
         }
 
     def _summary(self) -> Iterator[str]:
-        yield f"{self.name}: {min(self.read, self.records):,} of {self.records:,} records"
+        yield f"{self.name}: {min(self.read, self.records):,} of {self.records:,} {self.noun}"
         for one in self.costs:
             if one.tokens_in or one.tokens_out:
                 yield (
@@ -121,11 +168,16 @@ class Preview:
 
     def __str__(self) -> str:
         from rich.console import Console
+        from rich.padding import Padding
         from rich.table import Table
+        from rich.text import Text
 
-        table = Table("item", "state", "outputs", "refused because")
+        table = Table(*_COLUMNS)
         for one in self.items:
-            table.add_row(one.item, one.state, "\n".join(one.outputs), "\n".join(one.reasons))
+            for row in one.rows():
+                what = Padding(Text(row.output), (0, 0, 0, 2 * row.depth))
+                table.add_row(what, row.state, Text("\n".join(row.reasons)))
+            table.add_section()
         width = None if "COLUMNS" in os.environ else _WIDTH
         console = Console(width=width, force_jupyter=False)  # it would show itself there
         with console.capture() as captured:
@@ -135,20 +187,28 @@ class Preview:
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        rows = []
-        for one in self.items:
-            cells = (one.item, one.state, "\n".join(one.outputs), "\n".join(one.reasons))
-            texts = (escape(cell).replace("\n", "<br>") for cell in cells)
-            rows.append("<tr>" + "".join(f"<td>{text}</td>" for text in texts) + "</tr>")
-        head = "<tr><th>item</th><th>state</th><th>outputs</th><th>refused because</th></tr>"
+        lines = ["<tr>" + "".join(f"<th>{one}</th>" for one in _COLUMNS) + "</tr>"]
+        for row in (row for one in self.items for row in one.rows()):
+            reasons = "<br>".join(map(escape, row.reasons))
+            indent = f'style="text-align: left; padding-left: {1 + row.depth}em"'
+            lines.append(
+                f"<tr><td {indent}>{escape(row.output)}</td><td>{row.state}</td>"
+                f"<td>{reasons}</td></tr>"
+            )
         summary = "".join(f"<p>{escape(line)}</p>" for line in self._summary())
-        return f"<table>{head}{''.join(rows)}</table>{summary}"
+        return f"<table>{''.join(lines)}</table>{summary}"
 
 
 def preview(pipeline: Previewed, items: int, profile: str | None, progress: Progress) -> Preview:
-    """Run the first records of each source through all steps; see `Pipeline.preview`."""
+    """Run the first records of each source through all steps; see `Pipeline.preview`.
+
+    Raises:
+        ConfigurationError: a run would refuse the models.
+    """
     own = load_settings()
     chosen = load_profile(profile or own.profile)
+    build = pipeline.build(items)
+    require_models(pipeline.spec(items), build, chosen)
     with TemporaryDirectory(prefix="loupe-preview-") as folder:
         home = Path(folder) / "home"
         settings = load_settings(
@@ -157,29 +217,50 @@ def preview(pipeline: Previewed, items: int, profile: str | None, progress: Prog
             blobs_url=str(home / "blobs"),
             queues_file=home / "queues.toml",
         )
-        context = open_context(settings, progress=progress, flow_run="preview")
+        context = open_context(settings, progress=progress, flow_run=PREVIEW)
         with closing(context.store):
-            run = OwnRun(context, pipeline.build(items), chosen, lambda: None, parts=pipeline.parts)
+            run = OwnRun(context, build, chosen, lambda: None, parts=pipeline.parts)
             started, stopped = time.monotonic(), ""
             try:
                 pipeline.walk(run)
             except LoupeError as error:
                 stopped = str(error)
             seconds = time.monotonic() - started
+            counts = [_count(run, spec) for spec in run.build.sources]
             return Preview(
                 name=f"{pipeline.name} {pipeline.version}",
                 items=tuple(_items(run)),
                 rejections=tuple(_rejections(run)),
                 costs=tuple(cost_rows(context.store, run.dataset)),
-                records=sum(_count(context, spec) for spec in run.build.sources),
-                read=items * len(run.build.sources),
+                records=sum(one.records for one in counts),
+                read=sum(one.read for one in counts),
                 seconds=seconds,
                 stopped=stopped,
+                noun="records" if any(map(_has_rows, run.build.sources)) else "frames",
             )
 
 
-def _count(context: RunContext, spec: Any) -> int:
-    return sum(1 for _ in open_source(context, spec).rows())
+class _Count(NamedTuple):
+    """The number of records of a source, and how many a preview read; of videos, their frames."""
+
+    records: int
+    read: int
+
+
+def _has_rows(spec: SourceSpec | VideoSourceSpec) -> bool:
+    return isinstance(spec, SourceSpec)
+
+
+def _count(run: OwnRun, spec: SourceSpec | VideoSourceSpec) -> _Count:
+    if isinstance(spec, SourceSpec):
+        rows = sum(1 for _ in open_source(run.context, spec).rows())
+        return _Count(rows, run.build.limit or rows)
+    of_source = [one.record(Video) for one in run.find(Video, group=spec.name)]
+    frames = max((one.facts.frame_count or 0 for one in of_source), default=0)
+    followed = [one.record(TrackedVideo) for one in run.find(TrackedVideo)]
+    read = sum(one.frames for one in followed if one.source == spec.name)
+    videos = sum(1 for _ in find_all_videos(spec.videos))
+    return _Count(max(read, videos * frames), read)
 
 
 def _rejections(run: OwnRun) -> Iterator[Rejection]:
@@ -188,53 +269,104 @@ def _rejections(run: OwnRun) -> Iterator[Rejection]:
 
 
 def _items(run: OwnRun) -> Iterator[PreviewedItem]:
-    """Yield what became of each image, and of the records that gave none."""
-    refused: list[Rejection] = []
+    """Yield what gave no image, then each image, before those that were made of it."""
     for spec in run.build.sources:
-        refused += quarantined(run.store, spec.name)
-    for rejection in refused:
-        place = f"record {rejection.context.get('index', '?')}"
-        yield PreviewedItem(place, "not imported", (), (rejection.detail,))
-    made: dict[str, list[StoredEntity]] = defaultdict(list)
-    for kind in run.kinds():
-        for one in find(run.store, run.dataset, kind):
-            made[one.id if kind == records.Image.kind else str(one.group)].append(one)
-    why = _reasons(run)
-    for entities in made.values():
-        image = entities[0]
-        if image.kind != records.Image.kind:
-            continue
-        outputs = tuple(_shown(one) for one in entities[1:])
-        reasons = [reason for one in entities for reason in why.get(one.id, ())]
-        path = image.record(records.Image).file_path
-        yield PreviewedItem(path, image.state, outputs, tuple(reasons))
+        for rejection in quarantined(run.store, spec.name):
+            place = f"record {rejection.context.get('index', '?')}"
+            yield PreviewedItem(place, "not imported", (rejection.detail,))
+    entities: dict[str, StoredEntity] = {}
+    for kind in run.all_kinds():
+        entities |= {one.id: one for one in find(run.store, run.dataset, kind)}
+    below = _below(run, entities)
+    why = _reasons(run, list(entities.values()))
+    images = {one.id: one for one in entities.values() if one.kind == records.Image.kind}
+    names = {id_: one.record(records.Image).file_path for id_, one in images.items()}
+
+    def outputs(id_: str, depth: int = 1) -> Iterator[PreviewedOutput]:
+        for one in below[id_]:
+            if one.id not in images:
+                state, reasons = _state(one, why)
+                yield PreviewedOutput(_shown(one, names), depth, state, reasons)
+                yield from outputs(one.id, depth + 1)
+
+    def made_of(id_: str) -> Iterator[PreviewedItem]:
+        for one in below[id_]:
+            if one.id in images:
+                identity = one.record(records.Image).identity
+                yield PreviewedItem(
+                    names[one.id],
+                    *_state(one, why),
+                    tuple(outputs(one.id)),
+                    split=str(one.split),
+                    identity="" if identity == names[one.id] else identity,
+                )
+            yield from made_of(one.id)
+
+    for one in below[_NOTHING]:  # such as a track, of which no image was made
+        refused = [f"{stage}: {reason}" for stage, reason in why.get(one.id, ()) if stage]
+        if refused and one.id not in images:
+            yield PreviewedItem(one.kind, "rejected", tuple(refused))
+    yield from made_of(_NOTHING)
 
 
-def _reasons(run: OwnRun) -> dict[str, list[str]]:
-    """Return why items were refused, or what speaks against them, by item."""
+def _below(run: OwnRun, entities: Mapping[str, StoredEntity]) -> dict[str, list[StoredEntity]]:
+    """Return what was made of each item, oldest first.
+
+    What was made of several is below the last of those that are about its image, or of all.
+    """
+    above: dict[str, list[str]] = defaultdict(list)
+    for role in ABOVE:
+        for id_, parents in parents_of(run.store, list(entities), role).items():
+            above[id_] += [one for one in parents if one in entities]
+    below: dict[str, list[StoredEntity]] = defaultdict(list)
+    for one in sorted(entities.values(), key=lambda one: one.seq):
+        image = str(one.group)
+        about = [id_ for id_ in above[one.id] if image in (id_, entities[id_].group)]
+        about = about or ([image] if image in entities else above[one.id])
+        last = max(about, key=lambda id_: entities[id_].seq, default=_NOTHING)
+        below[last].append(one)
+    return below
+
+
+def _state(
+    entity: StoredEntity, why: Mapping[str, Sequence[tuple[str, str]]]
+) -> tuple[str, tuple[str, ...]]:
+    """Return the state of an item in words, and the reasons."""
+    found = why.get(entity.id, ())
+    reasons = tuple(f"{stage}: {reason}" if stage else reason for stage, reason in found)
+    if entity.state in LIVE:
+        return ("doubted" if any(not stage for stage, _ in found) else "kept"), reasons
+    if entity.state == "rejected" and any(one.startswith("replaced by") for one in reasons):
+        return "replaced", reasons
+    return _STATES.get(entity.state, entity.state), reasons
+
+
+def _reasons(run: OwnRun, entities: list[StoredEntity]) -> dict[str, list[tuple[str, str]]]:
+    """Return (step, reason) of what was refused, and ("", doubt) of what speaks against an item."""
     from loupe.annotate.queues import latest_flags
     from loupe.db.decisions import last_reasons
     from loupe.db.work import rejected_work
 
-    found: dict[str, list[str]] = defaultdict(list)
+    found: dict[str, list[tuple[str, str]]] = defaultdict(list)
     stages = [part.name for part in run.parts]
     for id_, rejection in rejected_work(run.store, run.dataset, stages):
-        found[id_].append(f"{rejection.stage}: {rejection.detail}")
-    for kind in run.kinds():
-        ids = [one.id for one in find(run.store, run.dataset, kind)]
-        for id_, flags in latest_flags(run.store, ids).items():
-            found[id_] += flags
-        refused = [one.id for one in find(run.store, run.dataset, kind, states=("rejected",))]
-        for id_, reason in last_reasons(run.store, refused).items():
-            if id_ not in found:
-                found[id_].append(reason)
+        found[id_].append((rejection.stage, rejection.detail))
+    for id_, flags in latest_flags(run.store, [one.id for one in entities]).items():
+        found[id_] += [("", flag) for flag in flags]
+    refused = [one.id for one in entities if one.state == "rejected"]
+    for id_, reason in last_reasons(run.store, refused).items():
+        if id_ not in found:
+            found[id_].append(("", reason))
     return found
 
 
-def _shown(entity: StoredEntity) -> str:
-    import json
-
-    fields = json.loads(entity.payload)
-    text = fields["text"] if entity.kind == records.Caption.kind else json.dumps(fields)
-    mark = "" if entity.state in ("proposed", "accepted") else f" ({entity.state})"
-    return shortened(f"{entity.kind}: {text}", _SHOWN_CHARACTERS) + mark
+def _shown(entity: StoredEntity, names: Mapping[str, str]) -> str:
+    """Return an item in a line; images are called by their files."""
+    fields = {
+        name: names.get(value, value) if isinstance(value, str) else value
+        for name, value in json.loads(entity.payload).items()
+        if value is not None and not isinstance(value, dict)
+    }
+    listed = ", ".join(f"{name}={value}" for name, value in fields.items())
+    text = fields[_TEXTS[entity.kind]] if entity.kind in _TEXTS else listed
+    return shortened(f"{entity.kind}: {text}", _SHOWN_CHARACTERS)

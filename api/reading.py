@@ -8,14 +8,15 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, get_args
 
-from loupe.api.values import Caption
+from loupe.api.values import VALUES, Caption
 from loupe.db.calls import cost_rows
 from loupe.db.decisions import decision_rows
-from loupe.db.entities import datasets_of, find
+from loupe.db.entities import datasets_of, find, kinds_of
 from loupe.db.lineage import Lineage, prov_json
 from loupe.db.releases import find_release
 from loupe.db.store import Store
 from loupe.models.profiles.settings import Settings, load_settings
+from loupe.release.format.manifest import release_folder
 from loupe.release.format.row_files import ListedRelease
 from loupe.release.verify import verify_release
 from loupe.schemas.base import Split
@@ -23,16 +24,19 @@ from loupe.schemas.errors import IntegrityError, UsageError
 from loupe.schemas.provenance import State
 from loupe.schemas.release import Manifest
 from loupe.schemas.validation import nearest_hint
+from loupe.schemas.wording import many
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 _SHOWN_ROWS = 5
 _SHOWN_PX = 160
+_SHOWN = 80
+_IN_ROWS = {"file_path", "sha256", "caption_entity_ids"}
 
 
 class OpenedRelease:
-    """A release folder, read with all its checks."""
+    """A release folder that is open for reading."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -97,7 +101,7 @@ class OpenedRelease:
             )
 
     def to_arrow(self, split: str | None = None, *, images: bool = False) -> "pa.Table":
-        """Return the rows as a table of Arrow, with the bytes of images if they are wanted."""
+        """Return the rows as an Arrow table, with the bytes of images if `images` is true."""
         import pyarrow.parquet as pq
 
         self._require(split)
@@ -109,7 +113,7 @@ class OpenedRelease:
         return pq.read_table(files, columns=columns)
 
     def to_pandas(self, split: str | None = None) -> Any:
-        """Return the rows as a data frame of pandas, without the bytes of images."""
+        """Return the rows as a pandas data frame, without the bytes of images."""
         _require_library("pandas", "a data frame")
         return self.to_arrow(split).to_pandas()
 
@@ -120,8 +124,10 @@ class OpenedRelease:
         names = self.splits if split is None else [split]
         found = {}
         for name in names:
-            shards = [str(self.folder / one) for one in self._listed.shards(name)]
-            found[name] = datasets.Dataset.from_parquet(shards, keep_in_memory=True)
+            shards = self._listed.shards(name)
+            self._listed.check(shards)
+            files = [str(self.folder / one) for one in shards]
+            found[name] = datasets.Dataset.from_parquet(files, split=name, keep_in_memory=True)
         return found[split] if split is not None else datasets.DatasetDict(found)
 
     def to_torch(self, split: str | None = None) -> Any:
@@ -144,15 +150,19 @@ class OpenedRelease:
 
         return Pairs()
 
-    def image(self, row: Mapping[str, Any]) -> Any:
-        """Return the picture of a row, in RGB, after comparing its bytes with the row.
+    def image(self, row: Mapping[str, Any] | int) -> Any:
+        """Return the image of a row, or of its number from 1, in RGB.
+
+        Its bytes are checked against the row.
 
         Raises:
+            UsageError: there is no such row.
             IntegrityError: the file is missing, or not the image of the row.
         """
         from loupe.flows.engine.embedding import image_file, read_image
 
-        return read_image(image_file(row["sha256"], self.folder / row["file_path"]))
+        found = self._row(row)
+        return read_image(image_file(found["sha256"], self.folder / found["file_path"]))
 
     def verify(self) -> None:
         """Check every file, digest, document and reference.
@@ -170,32 +180,53 @@ class OpenedRelease:
 
         Args:
             row: a row, or its number from 1.
-            caption: the index of a caption of it.
+            caption: the index of one of its captions, from 0; None for the image.
+
+        Raises:
+            UsageError: there is no such row or caption.
         """
         from loupe.release.lineage.reading import open_lineage
 
-        found = row if not isinstance(row, int) else self._row(row)
+        found = self._row(row)
+        captions = len(found["caption_entity_ids"])
+        stated: Any = caption
+        if not (stated is None or (isinstance(stated, int) and 0 <= stated < captions)):
+            raise UsageError(
+                f"the row has {many(captions, 'caption')}, counted from 0; got {caption!r}"
+            )
         with open_lineage(self.folder) as lineage:
             if caption is None:
                 return Origin(lineage.trace_named(found["file_path"]))
             return Origin(lineage.trace(found["caption_entity_ids"][caption]))
 
-    def _row(self, number: int) -> dict[str, Any]:
+    def _row(self, stated: Mapping[str, Any] | int) -> Mapping[str, Any]:
+        """Return the row that is stated, by its number from 1 or itself."""
+        if isinstance(stated, Mapping) and stated.keys() >= _IN_ROWS:
+            return stated
+        if not isinstance(stated, int):
+            raise UsageError(
+                f"a row must be one of rows(), or its number from 1; got {stated!r:.{_SHOWN}}"
+            )
         for place, row in enumerate(self.rows(), 1):
-            if place == number:
+            if place == stated:
                 return row
-        raise UsageError(f"{self.manifest.name} has {len(self):,} rows; there is no row {number}")
+        raise UsageError(f"{self.manifest.name} has {len(self):,} rows; there is no row {stated}")
 
     def score(self, embedder: str = "builtin", split: str | None = None) -> dict[str, Any]:
         """Return the evaluation of an embedder, with its scores in per cent.
 
         Args:
-            embedder: as for `loupe evaluate`: "builtin", or "open_clip:NAME@WEIGHTS" and others.
-            split: the split (default: test, or the only one).
+            embedder: as for `loupe evaluate`, such as "builtin" or "open_clip:NAME@WEIGHTS".
+            split: the split (default: test, or the only split).
         """
         from loupe.flows.engine.context import open_context
         from loupe.flows.evaluation.run import EvaluationRequest, run_evaluation
 
+        if not isinstance(embedder, str):
+            raise UsageError(
+                f"an embedder is named by a text, such as 'builtin' or 'plugin:NAME'; got "
+                f"{embedder!r:.{_SHOWN}}"
+            )
         context = open_context(load_settings())
         request = EvaluationRequest(str(self.folder), embedder=embedder, split=split)
         report = run_evaluation(context, request)
@@ -227,16 +258,17 @@ class Origin:
 
 
 def open_release(path: str | Path, settings: Settings | None = None) -> OpenedRelease:
-    """Open a release: its folder, or its name such as "shop" (the newest) or "shop@0.1.0".
+    """Open a release by its folder, or by its name: "shop" (the newest) or "shop@0.1.0".
 
     Raises:
-        UsageError: there is none.
+        UsageError: there is no such release.
         IntegrityError: its manifest is damaged.
     """
-    folder = Path(path)
-    if folder.is_dir():
+    if not isinstance(path, str | Path):
+        raise UsageError(f"a release must be a folder, or a name such as 'shop'; got {path!r}")
+    if (folder := release_folder(path)) is not None:
         return OpenedRelease(folder)
-    own = settings or load_settings()
+    own = _installation(settings)
     with closing(Store.open_existing(own.database_url, own.home)) as store:
         return OpenedRelease(find_release(store, str(path)).existing_folder())
 
@@ -270,16 +302,17 @@ class OpenedStore:
 
     def _require(self, dataset: str) -> None:
         if dataset not in (known := self.datasets):
-            raise UsageError(f"there is no dataset {dataset!r}; {nearest_hint(dataset, known)}")
+            hint = nearest_hint(str(dataset), known)
+            raise UsageError(f"there is no dataset {dataset!r}; {hint}")
 
     def items(
         self, dataset: str, kind: str | type = Caption, state: str | Sequence[str] | None = None
     ) -> "pa.Table":
-        """Return the items of a kind as a table of Arrow: id, state, split, and their fields.
+        """Return the items of a kind as an Arrow table: id, state, split, and their fields.
 
         Args:
             dataset: the dataset.
-            kind: a kind such as "image", "caption" or one's own, or its class.
+            kind: a kind such as "image", "caption" or your own, or its class.
             state: "proposed", "accepted", "rejected", "superseded", "inactive" or "withdrawn", or
                 several of them (default: all).
 
@@ -290,11 +323,11 @@ class OpenedStore:
 
         import pyarrow as pa
 
-        from loupe.api.signatures import kind_of
-
         self._require(dataset)
-        name = kind if isinstance(kind, str) else kind_of(kind)
+        name = self._kind(dataset, kind)
         states = [state] if isinstance(state, str) else state
+        if not (states is None or isinstance(states, Sequence)):
+            raise UsageError(f"state must be one of {', '.join(_STATES)}; got {state!r}")
         for stated in states or ():
             if stated not in _STATES:
                 hint = nearest_hint(stated, _STATES)
@@ -306,7 +339,21 @@ class OpenedStore:
             for key, value in fields.items():
                 row.setdefault(key, value if _is_plain(value) else json.dumps(value))
             rows.append(row)
-        return pa.Table.from_pylist(rows) if rows else pa.table({"id": pa.array([], pa.string())})
+        names = list(dict.fromkeys(name for row in rows for name in row))
+        columns = {name: _array([row.get(name) for row in rows]) for name in names}
+        return pa.table(columns or {"id": pa.array([], pa.string())})
+
+    def _kind(self, dataset: str, kind: str | type) -> str:
+        """Return the name of a kind that the dataset or Loupe has."""
+        from loupe.api.records import built_in_kinds
+
+        name = kind if isinstance(kind, str) else VALUES.get(kind) or getattr(kind, "kind", None)
+        known = {*kinds_of(self._store, dataset), *VALUES.values()}
+        if name not in known | built_in_kinds() and not isinstance(kind, type):
+            raise UsageError(f"no kind is called {kind!r}; {nearest_hint(str(kind), known)}")
+        if not isinstance(name, str):
+            raise UsageError(f"a kind is a text or a class of records; got {kind!r}")
+        return name
 
     def decisions(self, dataset: str) -> "pa.Table":
         """Return all decisions on items of a dataset, oldest first."""
@@ -317,14 +364,26 @@ class OpenedStore:
         return pa.Table.from_pylist(rows) if rows else pa.table({"item": pa.array([], pa.string())})
 
     def costs(self, dataset: str | None = None) -> "pa.Table":
-        """Return calls, tokens and money by model."""
+        """Return calls, tokens and cost by model."""
         import pyarrow as pa
 
+        if dataset is not None:
+            self._require(dataset)
         names = self.datasets if dataset is None else [dataset]
         rows = [row._asdict() for name in names for row in cost_rows(self._store, name)]
         return (
             pa.Table.from_pylist(rows) if rows else pa.table({"model": pa.array([], pa.string())})
         )
+
+
+def _array(values: list[Any]) -> "pa.Array":
+    """Return a column; of values of several types, their texts."""
+    import pyarrow as pa
+
+    try:
+        return pa.array(values)
+    except pa.ArrowException:
+        return pa.array([None if one is None else str(one) for one in values])
 
 
 def _is_plain(value: Any) -> bool:
@@ -335,10 +394,17 @@ def open_store(settings: Settings | None = None) -> OpenedStore:
     """Open the store of this installation for reading.
 
     Raises:
-        ConfigurationError: there is none.
+        ConfigurationError: there is no store.
     """
-    own = settings or load_settings()
+    own = _installation(settings)
     return OpenedStore(Store.open_existing(own.database_url, own.home))
+
+
+def _installation(settings: Settings | None) -> Settings:
+    """Return the settings, by default those of the working folder and the environment."""
+    if not (settings is None or isinstance(settings, Settings)):
+        raise UsageError(f"a home is named by LOUPE_HOME, not by settings; got {settings!r}")
+    return settings or load_settings()
 
 
 def _require_library(name: str, what: str) -> Any:

@@ -15,7 +15,7 @@ _KIND = re.compile(r"[a-z][a-z0-9_]{0,39}")
 
 
 class Record(EntityRecord):
-    """A kind of record of one's own: `class Attributes(loupe.Record, kind="attributes")`.
+    """Base of your own kinds of records: `class Attributes(loupe.Record, kind="attributes")`.
 
     A record is immutable; unknown fields are errors. Its fields become a column of the release,
     with their types and descriptions.
@@ -27,7 +27,7 @@ class Record(EntityRecord):
                 f"{cls.__name__} has no kind: write class {cls.__name__}(loupe.Record, "
                 f'kind="{cls.__name__.lower()}")'
             )
-        if not _KIND.fullmatch(kind):
+        if not _KIND.fullmatch(str(kind)):
             raise UsageError(
                 f"the kind of {cls.__name__} must be up to 40 small letters, digits and '_'; "
                 f"got {kind!r}"
@@ -36,7 +36,17 @@ class Record(EntityRecord):
             raise UsageError(
                 f"the kind of {cls.__name__} must be a name of its own; {kind!r} is one of Loupe's"
             )
+        for name, annotation in inspect.get_annotations(cls).items():
+            if _is_taken(name) and "ClassVar" not in str(annotation):
+                raise UsageError(
+                    f"the field {name!r} of {cls.__name__} must have another name, as records of "
+                    f"Loupe have something of that name"
+                )
         super().__init_subclass__(kind=kind, **settings)
+
+
+def _is_taken(name: str) -> bool:
+    return name == "kind" or hasattr(Record, name)
 
 
 def built_in_kinds() -> frozenset[str]:
@@ -101,7 +111,9 @@ def _inner_type(annotation: Any) -> tuple[Literal["string", "int64", "float64", 
         return "string", False
     (member,) = members
     if get_origin(member) in (list, tuple, set, frozenset) and get_args(member):
-        return _inner_type(get_args(member)[0])[0], True
+        inside = {_inner_type(one) for one in get_args(member) if one is not Ellipsis}
+        inner, is_nested = inside.pop()
+        return "string" if is_nested or inside else inner, True
     if get_origin(member) is Literal:
         kinds = {type(one) for one in get_args(member)}
         return _TYPES.get(kinds.pop(), "string") if len(kinds) == 1 else "string", False

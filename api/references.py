@@ -1,5 +1,7 @@
 """References to functions in files, which other processes follow: a script needs no package."""
 
+import __future__
+
 import ast
 import importlib.util
 import inspect
@@ -12,7 +14,10 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 from loupe.schemas.base import digest_of
-from loupe.schemas.errors import UsageError
+from loupe.schemas.errors import LoupeError, UsageError
+
+_FAULTS = "__loupe_faults__"
+_FUTURE = sum(getattr(__future__, name).compiler_flag for name in __future__.all_feature_names)
 
 
 class Reference(NamedTuple):
@@ -24,6 +29,8 @@ class Reference(NamedTuple):
     def resolve(self) -> Any:
         """Import the file, once a process, and return what is called so in it."""
         found: Any = module_in(self.file)
+        if (fault := faults_of(found).get(self.name)) is not None:
+            raise fault
         for part in self.name.split("."):
             found = getattr(found, part)
         return found
@@ -62,17 +69,63 @@ def module_in(file: str) -> ModuleType:
     name = f"_loupe_{path.stem}_{digest_of(file)[:8]}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
-        raise UsageError(f"{file} is no Python file")
+        raise UsageError(f"{file} is not a Python file")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     if (folder := str(path.parent)) not in sys.path:
         sys.path.append(folder)
     try:
-        spec.loader.exec_module(module)
+        _execute(path, module)
     except BaseException:
         sys.modules.pop(name, None)
         raise
     return module
+
+
+def faults_of(module: ModuleType) -> dict[str, LoupeError]:
+    """Return what is wrong with the names of a module that could not be declared."""
+    faults: dict[str, LoupeError] = module.__dict__.setdefault(_FAULTS, {})
+    return faults
+
+
+def _execute(path: Path, module: ModuleType) -> None:
+    """Execute a file in its module; a name that Loupe refuses to declare stays without value.
+
+    So a pipeline, step or source that cannot be used does not hide the others of the file.
+    """
+    faults = faults_of(module)
+    flags = 0
+    for statement in ast.parse(path.read_bytes(), str(path)).body:
+        code = compile(
+            ast.Module([statement], []), str(path), "exec", flags=flags, dont_inherit=True
+        )
+        flags |= code.co_flags & _FUTURE
+        names = _assigned(statement)
+        try:
+            exec(code, module.__dict__)  # noqa: S102 - the user's file
+        except LoupeError as error:
+            if not names:
+                raise
+            fault = error
+        except NameError as error:
+            if error.name not in faults or not names:
+                raise
+            fault = faults[error.name]
+        else:
+            continue
+        for name in names:
+            faults[name] = fault
+            module.__dict__.pop(name, None)  # an earlier value is not what the file means
+
+
+def _assigned(statement: ast.stmt) -> list[str]:
+    """Return the names that a statement assigns or defines."""
+    if isinstance(statement, ast.FunctionDef | ast.ClassDef):
+        return [statement.name]
+    if isinstance(statement, ast.Assign | ast.AnnAssign):
+        stored = [one for one in ast.walk(statement) if isinstance(one, ast.Name)]
+        return [one.id for one in stored if isinstance(one.ctx, ast.Store)]
+    return []
 
 
 def code_digest(function: Callable[..., Any]) -> str:

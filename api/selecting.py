@@ -24,6 +24,7 @@ from loupe.flows.engine.importing import import_source, open_source
 from loupe.flows.engine.report import StageReport
 from loupe.flows.engine.runner import Stage, run_stream, store_settings
 from loupe.flows.engine.scope import is_original
+from loupe.flows.engine.video_import import read_videos
 from loupe.schemas.base import digest_of
 from loupe.schemas.build import SourceSpec
 from loupe.schemas.plugins import foreign_plugins
@@ -35,6 +36,8 @@ from loupe.sources.importer import declared_format
 from loupe.sources.records import Row
 
 NAME = "select"
+SOURCES = "sources"
+"""The stage whose settings are the sources that the last run of a pipeline read."""
 VERSION = "1"
 _RANGE = 1 << 128
 
@@ -51,9 +54,18 @@ class Select(Part):
 
     def run(self, run: OwnRun) -> None:
         """Import what is new in the sources, and copy it."""
-        for spec in run.build.sources:
+        origins: list[NewEntity] = []
+        run.shared["origins"] = origins  # the sources, for steps that take more of their images
+        of_images = [one for one in run.build.sources if isinstance(one, SourceSpec)]
+        if len(of_images) < len(run.build.sources):
+            read_videos(run, most=None if run.build.limit is None else 1)
+        for spec in of_images:
             source, report = _imported(run, spec)
+            origins.append(source)
             run.add(report, self._copied(run, spec, source))
+        read = {"sources": [one.id for one in origins]}
+        settings = store_settings(run.context, run.dataset, SOURCES, VERSION, read)
+        run.keep_settings(settings.id, [one.id for one in run.stage_settings(SOURCES)])
 
     def _copied(self, run: OwnRun, spec: SourceSpec, source: NewEntity) -> StageReport:
         build = run.build
@@ -79,7 +91,8 @@ class Select(Part):
 
         def images() -> Iterator[tuple[int, StoredEntity]]:
             for one in find_children(run.store, source.id, Role.IMPORTED_FROM):
-                if one.kind == Image.kind and one.state in LIVE:
+                is_own = one.dataset == spec.name  # and none that was made of another image
+                if is_own and one.kind == Image.kind and one.state in LIVE:
                     yield one.seq, one
 
         def work(chunk: Sequence[tuple[int, StoredEntity]]) -> list[WorkResult]:
@@ -228,7 +241,7 @@ def _imported(run: OwnRun, spec: SourceSpec) -> tuple[NewEntity, StageReport]:
         version=VERSION,
         dataset=spec.name,
         configuration={**opened.configuration, "limit": run.build.limit},
-        agents=plugin_agents("formats", spec.format),
+        agents=opened.agents,
         label=f"import {spec.name}",
     )
     rows = islice(enumerate(opened.rows()), run.build.limit)

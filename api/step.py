@@ -28,8 +28,6 @@ from loupe.db.entities import (
     StoredEntity,
     count_entities,
     fetch,
-    find,
-    pages,
 )
 from loupe.db.quarantine import quarantined
 from loupe.db.work import drop_rejections, register_plan, rejected_inputs
@@ -38,7 +36,7 @@ from loupe.flows.engine.runner import Stage, run_stage, run_stream
 from loupe.flows.engine.software import software
 from loupe.schemas import records
 from loupe.schemas.base import Record as SettingsRecord
-from loupe.schemas.base import digest_of
+from loupe.schemas.base import canonical_json, digest_of
 from loupe.schemas.chat import NamedModel
 from loupe.schemas.errors import LoupeError, UsageError
 from loupe.schemas.profile import ChatModelSpec, Profile
@@ -107,6 +105,8 @@ class Step(Part):
             )
         for name, value in settings.parameters.items():
             _require_kind(self.name, name, value, signature.parameters[name])
+        for name, value in self.parameters.items():
+            _require_plain(self.name, name, value)
         if settings.by and not self.gathers:
             raise UsageError(
                 f"step {self.name!r} takes one {signature.takes.__name__} at a time; by= is for "
@@ -187,11 +187,14 @@ class Step(Part):
         return {**values, "code": code_digest(self.function)}
 
     def described(self) -> str:
-        """Return its name, and what it takes and gives."""
+        """Return its name, what it takes and gives, stated parameters, and its first sentence."""
         takes = self.signature.takes.__name__
         takes = f"list[{takes}]" if self.gathers else takes
         gives = " | ".join(one.__name__ for one in self.signature.gives)
-        return f"{self.name}: {takes} -> {gives or 'bool'} (version {self.version})"
+        values = ", ".join(f"{name}={value!r}" for name, value in self.settings.parameters.items())
+        said = (self.function.__doc__ or "").strip().partition("\n")[0].rstrip(".")
+        parts = (f"{takes} -> {gives or 'bool'}", values, said)
+        return f"{self.name}: {'; '.join(part for part in parts if part)}"
 
     def run(self, run: OwnRun) -> None:
         """Call the function on all inputs that have no result yet."""
@@ -245,12 +248,8 @@ class Step(Part):
     def _gather(self, run: OwnRun, stage: Stage, applied: Applied) -> StageReport:
         """Call the function on each group; a group with other members is another one."""
         groups: dict[str, list[StoredEntity]] = defaultdict(list)
-        found = find(run.store, run.dataset, self.takes, states=LIVE)
-        for page in pages(found):
-            wanted = applied.scope.inputs(run.store, page)
-            for one in page:
-                if one.id in wanted:
-                    groups[_group_of(one, self.settings.by)].append(one)
+        for one in run.taken(self, applied.scope):
+            groups[_group_of(one, self.settings.by)].append(one)
         numbered = []
         for unordered in groups.values():
             members = in_order_of_content(unordered, images_of(run.store, unordered))
@@ -262,9 +261,7 @@ class Step(Part):
             return [applied.gathered(number, members, run.store) for number, members in chunk]
 
         report = run_stream(run.context, stage, numbered, work, total=len(numbered))
-        members_of = {frozenset(one.id for one in members) for _, members in numbered}
-        for kind in self.makes:
-            run.groups[kind] = members_of
+        run.keep_groups(self, ([one.id for one in members] for _, members in numbered))
         return report
 
     def _retry_after_a_fix(self, run: OwnRun, stage: Stage) -> None:
@@ -351,6 +348,21 @@ def _require_kind(step: str, name: str, value: Any, default: Any) -> None:
         raise UsageError(f"step {step!r}: {name} must be a {wanted}, as its default; got {value!r}")
 
 
+def _require_plain(step: str, name: str, value: Any) -> None:
+    """Refuse a value that cannot be part of a plan.
+
+    Raises:
+        UsageError: it is one.
+    """
+    try:
+        canonical_json(value)
+    except (TypeError, ValueError) as error:
+        raise UsageError(
+            f"step {step!r}: {name} must be a text, a number, a truth value, None, or a list or "
+            f"dict of these, as it is part of what determines results; got {value!r:.80}"
+        ) from error
+
+
 @overload
 def step(function: Callable[..., Any], /) -> Step: ...
 
@@ -372,22 +384,24 @@ def step(
 def step(
     function: Callable[..., Any] | None = None, /, **settings: Any
 ) -> Step | Callable[[Callable[..., Any]], Step]:
-    """Make a step of a function, whose types say what it takes and gives.
+    """Make a step from a function; its types say what it takes and returns.
 
-    `X -> bool` and `X -> X` filter, `X -> Y` derives, `X -> list[Y]` makes several, `list[X] -> Y`
-    takes a group; `… | Rejection` may refuse. X and Y are `loupe.Image`, `loupe.Caption` or classes
-    of `loupe.Record`; Y may be `loupe.Crop`. Further parameters are models of the profile
-    (`loupe.ChatModel`, `loupe.Embedder`, `loupe.Detector`, `loupe.PoseModel`) or have defaults.
+    `X -> bool` and `X -> X` filter, `X -> Y` makes one record from each item, `X -> list[Y]` any
+    number, and `list[X] -> Y` one from each group; with `… | Rejection`, the function may refuse
+    an item. X and Y are `loupe.Image`, `loupe.Caption` or subclasses of `loupe.Record`; Y may also
+    be `loupe.Crop`, and X `loupe.Rewrite`, `loupe.Strategy` or `loupe.Candidate`. Further
+    parameters are models of the profile (`loupe.ChatModel`, `loupe.Embedder`, `loupe.Detector`,
+    `loupe.PoseModel`) or values with defaults.
 
     Args:
         function: the function.
-        settings: `version`: raise it when results change; what an earlier version made no longer
-            counts. `parallel`: "thread" (of this process), "process" (always in worker processes)
+        settings: `version`: raise it when results change; results of an earlier version no longer
+            count. `parallel`: "thread" (of this process), "process" (always in worker processes)
             or "ray" (a cluster). `workers`: the number of threads. `batch`: the function takes a
-            list of so many values and returns as many. `by`: what groups are formed by: "image",
-            "identity", "source" or "split".
-            `max_failed`: the share of inputs on which it may raise before the run ends. `cpus` and
-            `gpus`: of a worker on a cluster.
+            list of up to this many values and returns a list of the same length. `by`: what groups
+            are formed by: "image", "identity", "source" or "split". `max_failed`: the maximum
+            share of inputs for which the function may raise; above it, the run ends. `cpus` and
+            `gpus`: what a worker on a cluster needs.
 
     Raises:
         UsageError: types are missing or unknown, or settings do not fit them.
@@ -407,13 +421,13 @@ def step(
 
 
 def filter(one: Step) -> Step:  # noqa: A001 - the field's word
-    """Return a step that filters, after checking that it does.
+    """Return a step, after checking that it is a filter.
 
     Raises:
-        UsageError: it makes something, so that it keeps and drops nothing.
+        UsageError: the step makes something instead of keeping and dropping items.
     """
     if not isinstance(one, Step):
         raise UsageError(f"loupe.filter takes a step (@loupe.step); got {type(one).__name__}")
     if not one.signature.is_filter:
-        raise UsageError(f"step {one.name!r} is no filter: it returns {one.makes[0]}, not bool")
+        raise UsageError(f"step {one.name!r} is not a filter: it returns {one.makes[0]}, not bool")
     return one

@@ -1,10 +1,12 @@
 """`loupe.steps`: steps that others have written; those of plugins appear under their names."""
 
 import ast
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from abc import abstractmethod
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import ValidationError
 
@@ -12,6 +14,7 @@ from loupe.api.images import brightness, contrast, sharpness
 from loupe.api.llm import ModelStep, llm_step
 from loupe.api.models import chat_model
 from loupe.api.parts import OwnRun, Part, in_order_of_content, pending
+from loupe.api.signatures import checking_arguments
 from loupe.api.step import Step, StepSettings
 from loupe.api.values import Caption, Image, Rejection
 from loupe.checks.defects import text_defect
@@ -25,16 +28,19 @@ from loupe.db.entities import (
     StoredEntity,
     WorkResult,
     fetch_children,
-    find,
     new_entity,
 )
+from loupe.flows.engine.contamination import fingerprint_images, fingerprints_of
+from loupe.flows.engine.embedding import CachedEmbedder, of_texts, pinned, stored_image
 from loupe.flows.engine.model_step import Ask, LLMStep, Parsed, model_settings, run_llm_step
 from loupe.flows.engine.runner import Stage, run_stage
 from loupe.flows.engine.scope import Scope, is_original
 from loupe.flows.judgements import read_judgement, request_judgement
 from loupe.prompts.loader import load_prompt
-from loupe.retrieval.similarity.near_duplicates import find_near_duplicates, fingerprint
+from loupe.retrieval.similarity.near_duplicates import find_near_duplicates
+from loupe.retrieval.similarity.spectrum import Colours, small_colours
 from loupe.schemas import records
+from loupe.schemas.base import digest_of
 from loupe.schemas.chat import NamedModel
 from loupe.schemas.errors import UsageError
 from loupe.schemas.faithfulness import RewritePair
@@ -42,18 +48,51 @@ from loupe.schemas.plugins import load_plugin, plugins
 from loupe.schemas.profile import FaithfulnessSettings, JudgeSettings, Profile
 from loupe.schemas.provenance import Role
 from loupe.schemas.quality import CaptionCheck
-from loupe.schemas.similarity import ImageFingerprint, NearDuplicateSettings
+from loupe.schemas.similarity import NearDuplicateSettings
 from loupe.schemas.validation import fault_of, nearest_hint
+from loupe.schemas.wording import many
+
+# Images that are refused for what all of them are together.
+
+
+class _Choosing(Part):
+    """Refuses images; those that it refused before count again, so it depends on all alike."""
+
+    version = "1"
+    takes = records.Image.kind
+    decides = True
+    comes_back = "nothing speaks against it any more"
+
+    @abstractmethod
+    def refusals(self, run: OwnRun, images: list[StoredEntity]) -> dict[str, str]:
+        """Return why images are refused, by id; they are sorted by their content."""
+
+    def run(self, run: OwnRun) -> None:
+        """Refuse the images that are to go, and bring those back that are not."""
+        scope = run.begin(self)
+        images = in_order_of_content(run.taken(self, scope), {})
+        rejected = [one.id for one in images if one.state == "rejected"]
+        agents = last_agents(run.store, rejected)
+        refused = self.refusals(run, images)
+        decisions: list[NewDecision] = []
+        for one in images:
+            if one.id in refused and one.state != "rejected":
+                decisions.append(NewDecision(one.id, "reject", scope.agent, refused[one.id]))
+            elif one.id not in refused and agents.get(one.id) == scope.agent:
+                decisions.append(NewDecision(one.id, "reopen", scope.agent, self.comes_back))
+        decide(run.store, decisions)
+        run.is_fresh = run.is_fresh and not decisions
+
 
 # Near-duplicates.
 
 
-class _NearDuplicates(Part):
+class _NearDuplicates(_Choosing):
     """Keeps one image of each content, the one with the most pixels."""
 
     name = "near_duplicates"
-    version = "1"
-    decides = True
+    version = "2"
+    comes_back = "shows the same as no kept image"
 
     def __init__(self, settings: NearDuplicateSettings) -> None:
         self.thresholds = settings
@@ -64,77 +103,39 @@ class _NearDuplicates(Part):
 
     def described(self) -> str:
         """Return what it does."""
-        return "near_duplicates: keeps one image of each content"
+        return "near_duplicates: keeps one of several images that show the same"
 
-    def run(self, run: OwnRun) -> None:
-        """Fingerprint the images that have none, and refuse those that are like a kept one.
+    def chosen(self, profile: Profile) -> dict[str, Any]:  # noqa: ARG002
+        """Return the thresholds that are not the usual ones."""
+        return self.thresholds.model_dump(mode="json", exclude_defaults=True)
 
-        Those that it refused before count again, so that the result depends on all images alike.
-        """
-        scope = run.begin(self)
-        agent = scope.agent
-        look_stage = f"{self.name}_look"
-        configuration = {"dataset": run.dataset}
-        label = f"{self.name}: compute fingerprints"
-        stage = Stage(look_stage, self.version, run.dataset, configuration, label=label)
+    def refusals(self, run: OwnRun, images: list[StoredEntity]) -> dict[str, str]:
+        """Return the images that are like a kept one."""
+        run.add(fingerprint_images(run.context, run.dataset, (*LIVE, "rejected")))
+        known = fingerprints_of(run.store, [one.id for one in images])
+        by_id = {one.id: one for one in images}
 
-        def look(images: Sequence[StoredEntity]) -> list[WorkResult]:
-            return list(scope.passing_over(run.store, images, lambda those: _looked_at(run, those)))
+        def colours_of(id_: str) -> Colours | None:
+            return small_colours(stored_image(run.context.blobs, by_id[id_]).read())
 
-        run.add(run_stage(run.context, stage, pending(run, records.Image.kind), look))
-        images = self._images(run, scope, LIVE)
-        rejected = self._images(run, scope, ("rejected",))
-        agents = last_agents(run.store, [one.id for one in rejected])
-        refused = [one for one in rejected if agents.get(one.id) == agent]
-        compared = in_order_of_content((*images, *refused), {})
-        looks = fetch_children(run.store, [one.id for one in compared], Role.LOOKS_LIKE)
-        known = {
-            one.id: looks[one.id][-1].record(ImageFingerprint) for one in compared if looks[one.id]
-        }
-        paths = {one.id: one.record(records.Image).file_path for one in compared}
+        found = find_near_duplicates(known, self.thresholds, colours_of=colours_of)
         dropped: dict[str, str] = {}
-        for cluster in find_near_duplicates(known, self.thresholds).clusters:
+        for cluster in found.clusters:
+            kept = by_id[cluster.kept].record(records.Image).file_path
             for gone in cluster.members[1:]:
-                dropped[gone] = f"shows the same as {paths[cluster.kept]}"
-        decisions = [
-            NewDecision(one.id, "reject", agent, dropped[one.id])
-            for one in images
-            if one.id in dropped
-        ]
-        decisions += [
-            NewDecision(one.id, "reopen", agent, "shows the same as no kept image")
-            for one in refused
-            if one.id not in dropped
-        ]
-        decide(run.store, decisions)
-        run.is_fresh = run.is_fresh and not decisions
+                dropped[gone] = f"shows the same as {kept}"
         if dropped:
-            run.say(f"near_duplicates: {len(dropped):,} images show the same as another one")
-
-    def _images(self, run: OwnRun, scope: Scope, states: Sequence[str]) -> list[StoredEntity]:
-        """Return the images in some states that were made before it."""
-        found = list(find(run.store, run.dataset, records.Image.kind, states=states))
-        wanted = scope.inputs(run.store, found)
-        return [one for one in found if one.id in wanted]
-
-
-def _looked_at(run: OwnRun, images: Sequence[StoredEntity]) -> Iterator[WorkResult]:
-    for image in images:
-        yield _fingerprinted(run, image)
+            left_out = many(len(dropped), "image")
+            run.say(f"near_duplicates: {left_out} left out; see loupe quarantine {run.dataset}")
+        if found.doubtful:
+            pairs = many(len(found.doubtful), "pair")
+            run.say(f"near_duplicates: {pairs} of images that look alike are in doubt and kept")
+        return dropped
 
 
-def _fingerprinted(run: OwnRun, image: StoredEntity) -> WorkResult:
-    record = image.record(records.Image)
-    data = run.context.blobs.read(record.sha256, record.media_type)
-    look = fingerprint(data, record.file_path)
-    if isinstance(look, records.Rejection):
-        return WorkResult(image.seq, rejection=look)
-    entity = new_entity(look, run.dataset, parents=[(Role.LOOKS_LIKE, image.id)], group=image.id)
-    return WorkResult(image.seq, entities=(entity,))
-
-
+@checking_arguments
 def near_duplicates(**thresholds: Any) -> Part:
-    """Return a step that keeps one image of each content; see docs/near-duplicates.md.
+    """Return a step that keeps one of several images that show the same (docs/near-duplicates.md).
 
     Raises:
         UsageError: there is no such threshold, or it has a wrong value.
@@ -145,11 +146,129 @@ def near_duplicates(**thresholds: Any) -> Part:
         raise UsageError(f"near_duplicates: {fault_of(error, NearDuplicateSettings)}") from error
 
 
+# Samples.
+
+
+class Sampling(_Choosing):
+    """Draws images, or identities with all their images, of each source."""
+
+    name = "sample"
+    comes_back = "is drawn now"
+
+    def __init__(self, per_source: int, by: str) -> None:
+        self._per_source = per_source
+        self._by = by
+
+    def values(self, profile: Profile) -> dict[str, Any]:  # noqa: ARG002
+        """Return what is drawn."""
+        return {"per_source": self._per_source, "by": self._by}
+
+    def described(self) -> str:
+        """Return what it draws."""
+        noun = "identities" if self._by == "identity" else "images"
+        return f"sample: draws {self._per_source:,} {noun} of each source"
+
+    def refusals(self, run: OwnRun, images: list[StoredEntity]) -> dict[str, str]:
+        """Return the images that are not drawn."""
+        units: dict[str, set[str]] = defaultdict(set)
+        unit_of: dict[str, str] = {}
+        for one in images:
+            image = one.record(records.Image)
+            named = image.identity if self._by == "identity" else image.file_path
+            unit = digest_of("sample", str(run.build.seed), image.source, named)
+            units[image.source].add(unit)
+            unit_of[one.id] = unit
+        drawn: set[str] = set()
+        for found in units.values():
+            drawn.update(sorted(found)[: self._per_source])
+        return {id_: "is not drawn" for id_, unit in unit_of.items() if unit not in drawn}
+
+
+@checking_arguments
+def sample(per_source: int, *, by: Literal["identity", "image"] = "identity") -> Part:
+    """Return a step that draws identities or images from each source; it refuses the others.
+
+    The draw depends on the seed of the pipeline and on the items before this step.
+
+    Args:
+        per_source: the number to draw from each source.
+        by: "identity", with all its images, or "image".
+
+    Raises:
+        UsageError: `per_source` is less than 1, or `by` is neither "identity" nor "image".
+    """
+    if per_source < 1:
+        raise UsageError(f"sample: per_source must be at least 1; got {per_source}")
+    if by not in ("identity", "image"):
+        raise UsageError(f"sample: by must be 'identity' or 'image'; got {by!r}")
+    return Sampling(per_source, by)
+
+
+# Vectors.
+
+
+class _Embedding(Part):
+    """Stores the vectors of images and captions, for search and the explorer."""
+
+    name = "embed"
+    version = "1"
+
+    def specs(self, profile: Profile) -> list[NamedModel]:
+        """Return the embedder."""
+        return [profile.captioning.embedder]
+
+    def values(self, profile: Profile) -> dict[str, Any]:
+        """Return the embedder."""
+        return {"embedder": str(profile.captioning.embedder.ref)}
+
+    def described(self) -> str:
+        """Return what it does."""
+        return "embed: vectors of images and captions, for search and the explorer"
+
+    def run(self, run: OwnRun) -> None:
+        """Embed the images and the captions that have no vector yet."""
+        scope = run.begin(self)
+        model = pinned(run.profile.captioning.embedder)
+        images = CachedEmbedder(run.store, model, settings=run.context.settings)
+        texts = CachedEmbedder(run.store, of_texts(model))
+
+        def embed_images(found: Sequence[StoredEntity]) -> list[WorkResult]:
+            images.embed_images([stored_image(run.context.blobs, one) for one in found])
+            return [WorkResult(one.seq) for one in found]
+
+        def embed_texts(found: Sequence[StoredEntity]) -> list[WorkResult]:
+            texts.embed_texts([one.record(records.Caption).text for one in found])
+            return [WorkResult(one.seq) for one in found]
+
+        works = {records.Image.kind: embed_images, records.Caption.kind: embed_texts}
+        for kind, work in works.items():
+            stage = Stage(
+                name=self.name,
+                version=self.version,
+                dataset=run.dataset,
+                configuration={**run.plan_of(self), "kind": kind},
+                agents=scope.packages,
+                workers=1,
+                label=f"{self.name}: {kind}s",
+            )
+            run.add(run_stage(run.context, stage, pending(run, kind), work))
+
+
+@checking_arguments
+def embed() -> Part:
+    """Return a step that stores vectors of images and captions by the embedder of the profile.
+
+    `loupe similar`, `loupe.similar` and the explorer use them for searches.
+    """
+    return _Embedding()
+
+
 # Descriptions.
 
 _DESCRIBE = "describe_image"
 
 
+@checking_arguments
 def describe(
     prompt: str | Path = _DESCRIBE,
     *,
@@ -194,6 +313,7 @@ class Checks(Part):
 
     version = "1"
     takes = records.Caption.kind
+    makes = (CaptionCheck.kind,)
 
     def __init__(self, name: str, checks: Sequence[str]) -> None:
         self.name = name
@@ -339,11 +459,11 @@ def _sources_of(run: OwnRun, captions: Sequence[StoredEntity]) -> dict[str, list
     return found
 
 
+@checking_arguments
 def check(*checks: str, name: str = "check") -> Checks:
-    """Return a step that checks the written captions: "form", "support", "judge", or of a plugin.
+    """Return a step that checks written captions: "form", "support", "judge", or one of a plugin.
 
-    A caption against which something speaks is shown to people at the next gate, and dropped if
-    nobody looks there.
+    A doubtful caption goes to people at the next gate, and is dropped if nobody looks there.
 
     Raises:
         UsageError: there is no such check.
@@ -401,7 +521,8 @@ class _Condition:
                 hint = nearest_hint(name, (*_IMAGE_FACTS, *_CAPTION_FACTS))
                 what = "captions" if self.is_of_captions else "images"
                 raise UsageError(
-                    f"the condition {where!r} asks for {name!r}, which is no fact of {what}; {hint}"
+                    f"the condition {where!r} asks for {name!r}, which is not a fact of {what}; "
+                    f"{hint}"
                 )
         self.names = tuple(dict.fromkeys(names))
         self.code = compile(self.tree, "<condition>", "eval")
@@ -419,7 +540,8 @@ def _shown(fact: Any) -> str:
     return f"{fact:.4g}" if isinstance(fact, float) else str(fact)
 
 
-def filter_where(where: str, *, name: str = "filter") -> Step:
+@checking_arguments
+def filter(where: str, *, name: str = "filter") -> Step:  # noqa: A001 - the field's word
     """Return a filter with a condition, such as "sharpness >= 60 and width_px >= 224".
 
     Facts of images: sharpness, brightness, contrast, width_px, height_px, aspect, identity, source,
@@ -443,15 +565,21 @@ def filter_where(where: str, *, name: str = "filter") -> Step:
 OWN: Mapping[str, Callable[..., Part]] = {
     "check": check,
     "describe": describe,
-    "filter": filter_where,
+    "embed": embed,
+    "filter": filter,
     "llm_step": llm_step,
     "near_duplicates": near_duplicates,
+    "sample": sample,
 }
 """The steps of Loupe by name."""
 
 
-def step_called(name: str) -> Any:
+def step_called(name: str, others: Iterable[str] = ()) -> Any:
     """Return what makes the step of a name: one of Loupe's, or of a plugin.
+
+    Args:
+        name: the name of the step.
+        others: names that the caller knows besides, for the error.
 
     Raises:
         UsageError: there is none.
@@ -460,7 +588,8 @@ def step_called(name: str) -> Any:
         return OWN[name]
     if name in plugins("steps"):
         return _named_after(name, load_plugin("steps", name))
-    raise UsageError(f"no step is called {name!r}; {nearest_hint(name, [*OWN, *plugins('steps')])}")
+    hint = nearest_hint(name, [*OWN, *plugins("steps"), *others])
+    raise UsageError(f"no step is called {name!r}; {hint}")
 
 
 def _named_after(plugin: str, found: Any) -> Any:
@@ -473,7 +602,7 @@ def _named_after(plugin: str, found: Any) -> Any:
     def make(*args: Any, **kwargs: Any) -> Any:
         return _named_after(plugin, found(*args, **kwargs))
 
-    return make
+    return checking_arguments(make)
 
 
 def __dir__() -> list[str]:
@@ -481,8 +610,6 @@ def __dir__() -> list[str]:
 
 
 def __getattr__(name: str) -> Any:
-    if name == "filter":
-        return filter_where
     if name.startswith("_"):
         raise AttributeError(name)
     try:

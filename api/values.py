@@ -1,9 +1,10 @@
 """The values that steps take and return: images, captions, crops, and reasons to refuse."""
 
 import io
+import json
 import re
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -14,20 +15,27 @@ from loupe.db.blobs import BlobStore
 from loupe.db.entities import StoredEntity
 from loupe.schemas import records
 from loupe.schemas.decoders import as_rgb
+from loupe.schemas.wording import storable
 from loupe.sources.decoding import decoded
 from loupe.sources.images import ImageLimits
 
 _NO_WORD = re.compile(r"[^a-z0-9]+")
 _PNG = "image/png"
+_store_of = lru_cache(BlobStore)  # a process reads thousands of images of one
 
 
 @dataclass(frozen=True)
 class Rejection:
-    """Why a step refuses its input: a word to count by, a sentence for people, and data."""
+    """Why a step refuses its input: a short reason to count by, a sentence for people, and data."""
 
     reason: str
     detail: str
     context: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not all(isinstance(one, str) for one in (self.reason, self.detail)):
+            got = f"{self.reason!r:.40}, {self.detail!r:.40}"
+            raise TypeError(f"a Rejection needs a reason and a detail, both texts; got {got}")
 
     @classmethod
     def of(cls, reason: str, detail: str, **context: Any) -> Self:
@@ -37,7 +45,18 @@ class Rejection:
     def by(self, stage: str) -> records.Rejection:
         """Return the rejection as that of a stage."""
         word = _NO_WORD.sub("_", self.reason.lower()).strip("_") or "refused"
-        return records.Rejection(stage=stage, reason=word, detail=self.detail, context=self.context)
+        context = json.dumps(self.context, ensure_ascii=False, default=_plain)
+        return records.Rejection(
+            stage=stage,
+            reason=word,
+            detail=storable(self.detail),
+            context=json.loads(context.encode("utf-8", "replace")),
+        )
+
+
+def _plain(value: Any) -> Any:
+    """Return a value that JSON lacks: a number of NumPy as one of Python, others as text."""
+    return value.item() if isinstance(value, np.generic) else str(value)
 
 
 class Box(NamedTuple):
@@ -101,7 +120,7 @@ class Image:
     @cached_property
     def data(self) -> bytes:
         """The encoded bytes, compared with their digest."""
-        return BlobStore(self.blobs_url).read(self.sha256, self.media_type)
+        return _store_of(self.blobs_url).read(self.sha256, self.media_type)
 
     def open(self) -> Pillow.Image:
         """Return the picture in RGB."""
@@ -121,9 +140,9 @@ class Image:
 
 @dataclass(frozen=True)
 class Crop:
-    """A new image that a step makes: a part of another one, or any picture.
+    """A new image that a step makes: a part of another image, or any picture.
 
-    `identity` is what it shows; without one it is its own.
+    `identity` is what it shows; by default, the crop has an identity of its own.
     """
 
     data: bytes = field(repr=False)
@@ -150,9 +169,9 @@ class Crop:
 
 @dataclass(frozen=True)
 class Caption:
-    """A text about an image. A step that writes one states the text only: `Caption("A mug.")`.
+    """A text about an image. A step that writes one only states the text: `Caption("A mug.")`.
 
-    `author` is who wrote it; None for the text of a source.
+    `author` is who wrote it; None for a caption of a source.
     """
 
     text: str
@@ -162,6 +181,10 @@ class Caption:
     id: str = field(default="", repr=False)
     image: Image | None = field(default=None, repr=False)
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.text, str):
+            raise TypeError(f"a Caption needs a text; got {self.text!r:.40}")
+
     @classmethod
     def of(cls, stored: StoredEntity, image: Image | None) -> Self:
         """Return the caption in the store, with its image."""
@@ -170,7 +193,7 @@ class Caption:
 
 
 class UnansweredError(Exception):
-    """A model gave no answer that can be used; the input is rejected, or asked again later."""
+    """A model gave no usable answer; the input is rejected, or waits for a later run."""
 
     def __init__(self, reason: str, detail: str, *, is_temporary: bool = False) -> None:
         super().__init__(detail)

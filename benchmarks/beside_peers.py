@@ -3,18 +3,19 @@
     python -m benchmarks.beside_peers [--images 2000] [--calls 500] [--environments FOLDER]
 
 - *import*: each image is decoded, checked and digested, and stored with its caption. Loupe also
-  copies it, without metadata, into the blob store and records provenance; datasets and datachain
-  keep its path and facts.
+  copies it, without metadata, into the blob store and records provenance; the others keep its
+  path and facts. The database server of pixeltable does not count.
 - *calls*: chat requests to a loopback server, of which 5 % fail once; 32 are in flight. Loupe
-  stores each answer as it returns; asyncio keeps nothing.
+  stores each answer as it returns; distilabel keeps all at the end, asyncio nothing.
 
 Each peer runs in an environment of its own, created with `uv` in FOLDER (by default a temporary
-one); one that cannot be installed is left out. All processes count, with their start; the best of
-two rounds, one after the other in each.
+one); one that cannot be installed is left out. All processes count, with their start, also workers
+that a process leaves behind (Linux only). The best of two rounds, one after the other in each.
 """
 
 import argparse
 import asyncio
+import ctypes
 import json
 import os
 import subprocess
@@ -28,27 +29,25 @@ from typing import NamedTuple
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.peers import Peer, installed
 from benchmarks.planted_duplicates import originals
 
 ROUNDS = 2
 SCRIPTS = Path(__file__).parent / "peers"
 FAILING = 20  # one request of so many is answered with 503 at first
 SECONDS_AN_ANSWER = 0.05
-
-
-class Peer(NamedTuple):
-    """A package, and the script of `benchmarks/peers` that does the work with it."""
-
-    name: str
-    requirements: tuple[str, ...]
-    script: str
+_ADOPT = 36  # Linux: orphans below a process become its children
 
 
 IMPORTS = (
     Peer("datasets", ("datasets==5.2.0", "pillow"), "datasets_import.py"),
     Peer("datachain", ("datachain==0.62.0", "pillow"), "datachain_import.py"),
+    Peer("pixeltable", ("pixeltable==0.7.21",), "pixeltable_import.py"),
 )
-CALLS = (Peer("asyncio", ("httpx==0.28.1",), "asyncio_calls.py"),)
+CALLS = (
+    Peer("asyncio", ("httpx==0.28.1",), "asyncio_calls.py"),
+    Peer("distilabel", ("distilabel[openai]==1.5.3", "requests"), "distilabel_calls.py"),
+)
 
 
 class Spent(NamedTuple):
@@ -67,12 +66,19 @@ def spent(command: list[str], folder: Path) -> Spent:
         env=os.environ | home,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
+        process_group=0,
     ) as process:
-        _, status, usage = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
+        seconds = mib = 0.0
+        with suppress(ChildProcessError):
+            while True:  # those that its children leave become ours
+                pid, status, usage = os.wait4(-process.pid, 0)
+                seconds += usage.ru_utime + usage.ru_stime
+                mib = max(mib, usage.ru_maxrss / 1024)
+                if pid == process.pid:
+                    process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
         raise SystemExit(f"{' '.join(command)} ended with {process.returncode}")
-    return Spent(usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024)
+    return Spent(seconds, mib)
 
 
 def best(commands: dict[str, Callable[[Path], list[str]]]) -> dict[str, Spent]:
@@ -84,22 +90,6 @@ def best(commands: dict[str, Callable[[Path], list[str]]]) -> dict[str, Spent]:
                 once = spent(command(Path(folder)), Path(folder))
             found[name] = min(found.get(name, once), once)
     return found
-
-
-def installed(environments: Path, peers: tuple[Peer, ...]) -> Iterator[tuple[Peer, str]]:
-    """Yield the peers that can be installed, each with its Python."""
-    for peer in peers:
-        environment = environments / peer.name
-        python = environment / "bin" / "python"
-        install = ["uv", "pip", "install", "--quiet", "--python", str(python), *peer.requirements]
-        try:
-            if not python.exists():
-                subprocess.run(["uv", "venv", "--quiet", str(environment)], check=True)
-            subprocess.run(install, check=True)
-        except (OSError, subprocess.CalledProcessError) as error:
-            print(f"left out: {peer.name} cannot be installed ({error})")
-            continue
-        yield peer, str(python)
 
 
 def compare_imports(count: int, environments: Path) -> dict[str, Spent]:
@@ -118,7 +108,7 @@ def compare_imports(count: int, environments: Path) -> dict[str, Spent]:
         for peer, python in installed(environments, IMPORTS):
             script = str(SCRIPTS / peer.script)
             commands[peer.name] = lambda folder, python=python, script=script: [  # type: ignore[misc]
-                *(python, script, str(file), str(folder))
+                *(str(python), script, str(file), str(folder))
             ]
         return best(commands)
 
@@ -128,7 +118,7 @@ def compare_calls(count: int, environments: Path) -> dict[str, Spent]:
         own = [sys.executable, "-m", "benchmarks.beside_peers", "--ask", url, "--calls", str(count)]
         commands: dict[str, Callable[[Path], list[str]]] = {"Loupe": lambda _: own}
         for peer, python in installed(environments, CALLS):
-            command = [python, str(SCRIPTS / peer.script), url, str(count)]
+            command = [str(python), str(SCRIPTS / peer.script), url, str(count)]
             commands[peer.name] = lambda _, command=command: command  # type: ignore[misc]
         return best(commands)
 
@@ -225,6 +215,7 @@ def main() -> None:
     if arguments.ask:
         ask(arguments.ask, arguments.calls)
         return
+    ctypes.CDLL(None).prctl(_ADOPT, 1, 0, 0, 0)
     table = Table("work", "by", "processor s", "MiB", "Loupe / peer")
     with tempfile.TemporaryDirectory() as name:
         environments = arguments.environments or Path(name)

@@ -16,7 +16,7 @@ PAGE = DOCS / "differences.md"
 PAPERS = ("UFineBench", "ReCoS", "CCD")
 _HEAD = """# Differences from the papers
 
-Loupe builds what three papers describe. In some places it differs from them on purpose. In others the papers are silent, and Loupe had to choose; and a few things are printed wrongly. This page lists all of them, paper by paper, with the file where each is decided and the test that checks it. It also names the tables and figures that [`loupe reproduce`](reproduction.md) does not have.
+Loupe builds what three papers describe. In some places it differs from them on purpose, in others the papers are silent and Loupe had to choose, and a few things are misprinted. This page lists all of them, paper by paper, each with the file that decides it and the test that checks it. It also lists the tables and figures that [`loupe reproduce`](reproduction.md) does not have.
 
 This page is written by `make reference` from `differences.toml`, `retrieval/published.toml` and `retrieval/reproduce/`."""  # noqa: E501 - a line of Markdown
 

@@ -14,7 +14,7 @@ from time import perf_counter
 from rich.console import Console
 from rich.table import Table
 
-from loupe.flows.ufine3c.faithfulness import check_faithfulness
+from loupe.flows.faithfulness import check_faithfulness
 from loupe.schemas.faithfulness import FaithfulnessReport, RewritePair
 from loupe.schemas.profile import FaithfulnessSettings
 from tests.corruption import corrupt

@@ -27,11 +27,12 @@ from typing import Any, NamedTuple
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.peers import Peer, python_of
 from benchmarks.planted_duplicates import originals
 from loupe.schemas.image_search import DownloadedImage, DownloadSettings
 from loupe.sources.web.downloading import ImageDownloader
 
-PEER_REQUIREMENT = "img2dataset==1.47.0"
+PEER = Peer("img2dataset", ("img2dataset==1.47.0",), "img2dataset_download.py")
 DISTINCT = 300
 LONGEST_PX = 256
 PROCESSES, THREADS = "2", "32"
@@ -59,7 +60,7 @@ def compare(root: Path, images: int, rounds: int, peer: Path | None) -> None:
     folder.mkdir()
     for place, data in enumerate(originals(DISTINCT)):
         (folder / f"{place}.jpg").write_bytes(data)
-    python = peer or make_peer(root)
+    python = peer or python_of(PEER, root)
     console = Console(width=110)
     columns = [f"{name} {by}" for name in ("Loupe", "peer", "ratio") for by in ("/s", "/cpu s")]
     table = Table("", *columns, title=f"{images:,} images; the peer is img2dataset")
@@ -124,17 +125,8 @@ def loupe_rate(urls: list[str], port: int, **changes: Any) -> Rates:
         return Rates(len(urls) / seconds, len(urls) / processor)
 
 
-def make_peer(folder: Path) -> Path:
-    environment = folder / "environment"
-    subprocess.run(["uv", "venv", "--quiet", str(environment)], check=True)
-    python = environment / "bin" / "python"
-    install = ["uv", "pip", "install", "--quiet", "--python", str(python), PEER_REQUIREMENT]
-    subprocess.run(install, check=True)
-    return python
-
-
 def peer_rate(python: Path, urls: list[str], *longest: str) -> Rates:
-    script = Path(__file__).parent / "peers" / "img2dataset_download.py"
+    script = Path(__file__).parent / "peers" / PEER.script
     with tempfile.TemporaryDirectory() as name:
         listed = Path(name) / "urls.txt"
         listed.write_text("\n".join(urls))

@@ -38,17 +38,18 @@ from PIL import Image
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.peers import Peer, python_of
 from benchmarks.planted_duplicates import VARIANTS, Planted, originals, photographs, planted
 from loupe.retrieval.similarity.distances import close_rows, single_precision
 from loupe.retrieval.similarity.hamming import close_pairs
 from loupe.retrieval.similarity.near_duplicates import (
     find_near_duplicates,
     fingerprint,
-    near_duplicate_pairs,
 )
+from loupe.retrieval.similarity.spectrum import small_colours
 from loupe.schemas.similarity import ImageFingerprint, NearDuplicateSettings
 
-PEER_REQUIREMENT = "imagededup==0.3.3.post2"
+PEER = Peer("imagededup", ("imagededup==0.3.3.post2",), "imagededup_hash.py")
 OF_EACH = 300
 HASHED = 400
 ROUNDS = 3
@@ -114,8 +115,10 @@ def recall_of(pairs: Pairs, variants: Sequence[Planted], first: int) -> dict[str
 def found_by_loupe(data: Sequence[bytes]) -> Pairs:
     fingerprints = {str(place): fingerprint(one, str(place)) for place, one in enumerate(data)}
     images = {name: one for name, one in fingerprints.items() if isinstance(one, ImageFingerprint)}
-    pairs = near_duplicate_pairs(images, NearDuplicateSettings())
-    return {(int(one.first), int(one.second)) for one in pairs if one.sameness == "same"}
+    found = find_near_duplicates(
+        images, NearDuplicateSettings(), colours_of=lambda name: small_colours(data[int(name)])
+    )
+    return {(int(one.first), int(one.second)) for one in found.pairs}
 
 
 def found_by_phash(data: Sequence[bytes], radius: int) -> Pairs:
@@ -136,7 +139,7 @@ def report_hashing(images: Sequence[bytes], peer: Path | None, console: Console)
         folder.mkdir()
         for place, data in enumerate(images):
             (folder / f"{place:05}.jpg").write_bytes(data)
-        python = peer or make_peer(root)
+        python = peer or python_of(PEER, root)
         methods["imagededup"] = lambda folder: peer_seconds(python, folder)
         rounds = [{method: take(folder) for method, take in methods.items()} for _ in range(ROUNDS)]
     speeds = {method: len(images) / min(one[method] for one in rounds) for method in methods}
@@ -155,17 +158,8 @@ def seconds_of(folder: Path, hash_of: Callable[[bytes], object]) -> float:
     return time.process_time() - started
 
 
-def make_peer(folder: Path) -> Path:
-    environment = folder / "environment"
-    subprocess.run(["uv", "venv", "--quiet", str(environment)], check=True)
-    python = environment / "bin" / "python"
-    install = ["uv", "pip", "install", "--quiet", "--python", str(python), PEER_REQUIREMENT]
-    subprocess.run(install, check=True)
-    return python
-
-
 def peer_seconds(python: Path, folder: Path) -> float:
-    script = Path(__file__).parent / "peers" / "imagededup_hash.py"
+    script = Path(__file__).parent / "peers" / PEER.script
     command = [str(python), str(script), str(folder)]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     return float(done.stdout.strip().splitlines()[-1])

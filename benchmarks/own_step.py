@@ -1,12 +1,13 @@
-"""A ten-line step on small images, beside `datasets.map` and datachain, which keep results as well.
+"""A ten-line step on small images, beside `datasets.map`, datachain and daft, which keep results.
 
-    python -m benchmarks.own_step [--images 20000] [--rounds 3] [--datachain PYTHON]
+    python -m benchmarks.own_step [--images 20000] [--rounds 3] [--environments FOLDER]
 
 The step decodes an image and measures its brightness. Loupe first imports the images (it reads and
 checks each file, stores its bytes and a record) and then runs the step, with claims, provenance
 and one transaction a chunk. `datasets` maps over the same files and writes its cache; datachain
-lists the folder, maps and saves a dataset. datachain runs in an environment of its own, which `uv`
-makes unless `--datachain` names one; what cannot be had is left out, and the output says so. Each
+lists the folder, maps and saves a dataset; daft maps into a Parquet file, without a cache. These
+two run in environments of their own, which `uv` makes in FOLDER (by default a temporary one); what
+cannot be had is left out, and the output says so. Each
 measurement is a process of its own; the programs take turns, and each figure is the median of the
 rounds. Processor seconds are of the work alone, without the imports of libraries.
 """
@@ -27,9 +28,13 @@ import numpy as np
 from PIL import Image
 
 from benchmarks.measuring import peak_mib, run_apart
-from benchmarks.stage_runner import make_peer
+from benchmarks.peers import Peer, installed
 
 PEERS = Path(__file__).parent / "peers"
+STEPS = (
+    Peer("datachain", ("datachain==0.62.0", "pillow"), "datachain_images.py"),
+    Peer("daft", ("daft==0.7.26", "numpy", "pillow"), "daft_images.py"),
+)
 SIDE_PX = 64
 Figures = Mapping[str, float]
 
@@ -38,7 +43,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--images", type=int, default=20_000)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--datachain", type=Path, help="Python with datachain and Pillow")
+    parser.add_argument("--environments", type=Path)
     parser.add_argument("--measure", type=Path, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.measure:
@@ -47,7 +52,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         write_images(folder, arguments.images)
-        report(rounds(folder, arguments.rounds, arguments.datachain), arguments.images)
+        environments = arguments.environments or folder
+        report(rounds(folder, arguments.rounds, environments), arguments.images)
 
 
 def write_images(folder: Path, count: int) -> None:
@@ -105,35 +111,26 @@ def processor_seconds() -> float:
     return sum(usage.ru_utime + usage.ru_stime for usage in usages)
 
 
-def rounds(folder: Path, count: int, datachain: Path | None) -> dict[str, list[Figures]]:
+def rounds(folder: Path, count: int, environments: Path) -> dict[str, list[Figures]]:
     """Measure all programs in turn; return the figures of each round by program."""
-    python = datachain or environment_of_datachain(folder)
+    peers = list(installed(environments, STEPS))
     found: dict[str, list[Figures]] = {}
     for number in range(count):
         home = folder / f"round-{number}"
         variables = {"LOUPE_HOME": str(home / "loupe")}
         own: Figures = run_apart("own_step", "--measure", folder, variables=variables)
         found.setdefault("Loupe", []).append(own)
-        theirs = peer(sys.executable, "datasets_map", folder, home / "datasets")
+        theirs = peer(sys.executable, "datasets_map.py", folder, home / "datasets")
         found.setdefault("datasets", []).append(theirs)
-        if python is not None:
-            theirs = peer(python, "datachain_images", folder, home / "datachain")
-            found.setdefault("datachain", []).append(theirs)
+        for one, python in peers:
+            theirs = peer(python, one.script, folder, home / one.name)
+            found.setdefault(one.name, []).append(theirs)
     return found
-
-
-def environment_of_datachain(folder: Path) -> Path | None:
-    """Return a Python with datachain, or None, said on the output, if it cannot be installed."""
-    try:
-        return make_peer(folder)
-    except (OSError, subprocess.CalledProcessError) as error:
-        print(f"datachain is left out: {error}")
-        return None
 
 
 def peer(python: str | Path, script: str, folder: Path, cache: Path) -> Figures:
     """Run a script of `benchmarks/peers` on the images; return what it prints last, as JSON."""
-    command = [str(python), str(PEERS / f"{script}.py"), str(folder / "images"), str(cache)]
+    command = [str(python), str(PEERS / script), str(folder / "images"), str(cache)]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     figures: Figures = json.loads(done.stdout.splitlines()[-1])
     return figures

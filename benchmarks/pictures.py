@@ -17,10 +17,12 @@ import tempfile
 from io import BytesIO
 from pathlib import Path
 from typing import Any
+from urllib.parse import urljoin
 
 from PIL import Image
 from playwright.sync_api import Browser, Page, sync_playwright
 
+from loupe.services.credentials import load_credentials
 from loupe.services.process import free_port
 
 _REVIEWED = """
@@ -57,10 +59,11 @@ def main() -> None:
         try:
             open_task(home, page)
             keep(page, out / "labelling-page.webp")
-            loupe(home, "queue", "stats", "--html", home / "lead.html")
+            shown = browser.new_page(viewport={"width": 1200, "height": 760})
+            open_lead_page(home, page.url, shown)
+            keep(shown, out / "lead-page.webp")
         finally:
             loupe(home, "down")
-        photograph(browser, home / "lead.html", out / "lead-page.webp", height_px=620)
 
 
 def loupe(home: Path, *arguments: object) -> Any:
@@ -122,13 +125,27 @@ def open_task(home: Path, page: Page) -> None:
     config.write_text(_REVIEWED.format(world=world), encoding="utf-8")
     loupe(home, "run", "build-ufine3c", "--config", config)
     account = loupe(home, "annotator", "show", "Ann", "--reveal")
-    page.goto(account["address"])
-    page.fill("input[name=email]", account["login"])
-    page.fill("input[name=password]", account["password"])
-    page.click("button[type=submit]")
+    log_in(page, account["address"], account["login"], account["password"])
     page.locator(_SUBMIT).wait_for(timeout=120_000)
     page.locator(".lsf-modal-ls__content").wait_for()
     page.keyboard.press("Escape")
+
+
+def open_lead_page(home: Path, address: str, page: Page) -> None:
+    """Open the lead's page on the Label Studio that has `address`."""
+    account = load_credentials(home)
+    password = account.label_studio_password.get_secret_value()
+    place = urljoin(address, "/user/login/?next=/lead/")
+    log_in(page, place, account.label_studio_email, password)
+    page.get_by_role("heading", name="Questions").wait_for()
+
+
+def log_in(page: Page, address: str, login: str, password: str) -> None:
+    """Open an address of Label Studio, and log in."""
+    page.goto(address)
+    page.fill("input[name=email]", login)
+    page.fill("input[name=password]", password)
+    page.click("button[type=submit]")
 
 
 def photograph(browser: Browser, page: Path, out: Path, *, height_px: int) -> None:

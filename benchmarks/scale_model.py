@@ -30,7 +30,7 @@ import simpy
 from benchmarks import worker_processes
 from loupe.flows.engine.context import open_context
 from loupe.flows.engine.engines import open_engine
-from loupe.flows.ufine3c.faithfulness import RewriteChecks
+from loupe.flows.faithfulness import RewriteChecks
 from loupe.models.profiles.settings import load_settings
 from loupe.schemas.profile import FaithfulnessSettings
 from tests.flows.ray_cluster import ray_cluster

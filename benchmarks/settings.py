@@ -39,7 +39,7 @@ EXPLAINED = {
     "tasks": "build-files.md#build-recos",
     "rewrite": "profiles.md#write-a-profile",
     "rewrite.models": "profiles.md#write-a-profile",
-    "faithfulness": "profiles.md#what-a-text-must-be",
+    "faithfulness": "profiles.md#checks-of-texts",
     "judge": "profiles.md#a-second-opinion-on-rewrites",
     "describe": "profiles.md#write-a-profile",
     "tracking": "profiles.md#people-in-videos",

@@ -39,6 +39,8 @@ from loupe.flows.engine.contamination import fingerprint_images, fingerprints_of
 from loupe.flows.engine.context import RunContext, open_context
 from loupe.flows.engine.embedding import CachedEmbedder, stored_image
 from loupe.flows.engine.importing import import_source
+from loupe.flows.faithfulness import check_rewrites
+from loupe.flows.rewriting import plan_rewriting, rewrite_captions
 from loupe.flows.shards.files import (
     RecordResult,
     ShardRow,
@@ -52,8 +54,6 @@ from loupe.flows.shards.steps import (
     import_shards,
     rewrite_shards,
 )
-from loupe.flows.ufine3c.faithfulness import check_rewrites
-from loupe.flows.ufine3c.rewriting import plan_rewriting, rewrite_captions
 from loupe.models.profiles.loader import load_profile
 from loupe.models.profiles.settings import load_settings
 from loupe.retrieval.similarity.near_duplicates import find_near_duplicates

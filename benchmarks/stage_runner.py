@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.measuring import elapsed, peak_mib, run_apart
+from benchmarks.peers import Peer, python_of
 from loupe.db.entities import NewEntity, StoredEntity, WorkResult, new_entity
 from loupe.db.work import Pending
 from loupe.flows.engine.context import RunContext, open_context
@@ -24,7 +25,7 @@ from loupe.models.profiles.settings import load_settings
 from loupe.schemas.provenance import Role
 from loupe.schemas.records import Caption
 
-PEER_REQUIREMENT = "datachain==0.62.0"
+PEER = Peer("datachain", ("datachain==0.62.0",), "datachain_map.py")
 FLAT_GROWTH = 1.1
 
 
@@ -41,7 +42,7 @@ def main() -> None:
         root = Path(folder)
         few = in_process(arguments.records // 10, root / "few")
         many = in_process(arguments.records, root / "many")
-        peer = peer_speed(arguments.peer or make_peer(root), arguments.records, root / "peer")
+        peer = peer_speed(arguments.peer or python_of(PEER, root), arguments.records, root / "peer")
     report(many, few, peer)
 
 
@@ -92,17 +93,8 @@ def in_process(records: int, home: Path) -> dict[str, float]:
     return result
 
 
-def make_peer(folder: Path) -> Path:
-    environment = folder / "environment"
-    subprocess.run(["uv", "venv", "--quiet", str(environment)], check=True)
-    python = environment / "bin" / "python"
-    install = ["uv", "pip", "install", "--quiet", "--python", str(python), PEER_REQUIREMENT]
-    subprocess.run(install, check=True)
-    return python
-
-
 def peer_speed(python: Path, records: int, home: Path) -> float:
-    script = Path(__file__).parent / "peers" / "datachain_map.py"
+    script = Path(__file__).parent / "peers" / PEER.script
     command = [str(python), str(script), str(records), str(home)]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     return float(done.stdout.strip().splitlines()[-1])

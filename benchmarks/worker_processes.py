@@ -30,7 +30,7 @@ from loupe.demo.worlds.figure import View, draw_pose
 from loupe.demo.worlds.people import draw_person_attributes
 from loupe.flows.engine.context import RunContext, open_context
 from loupe.flows.engine.runner import Stage, run_stream
-from loupe.flows.ufine3c.faithfulness import check_rewrites
+from loupe.flows.faithfulness import check_rewrites
 from loupe.models.profiles.settings import load_settings
 from loupe.schemas.limited import end_workers
 from loupe.schemas.profile import FaithfulnessSettings

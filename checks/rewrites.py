@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 from rapidfuzz import fuzz
 
 from loupe.checks.defects import text_defect
+from loupe.checks.language import ENGLISH
 from loupe.checks.support import (
     Part,
     foreign_words,
@@ -106,6 +107,22 @@ def described_checks(names: Iterable[str]) -> list[str]:
         else:
             found.append(f"{name} ({plugin.package} {plugin.package_version})")
     return found
+
+
+def reading_checks(names: Iterable[str], settings: FaithfulnessSettings) -> tuple[str, ...]:
+    """Return the checks that read what a text in the dataset's language states.
+
+    Form and support are those of characters and words, whatever these mean. Checks of other
+    packages are taken to read.
+    """
+    model, language = settings.entailment, settings.language
+    read_by = {
+        "form": (),
+        "support": (),
+        "person": (ENGLISH,),
+        "entailment": model.languages if model is not None else (),
+    }
+    return tuple(one for one in names if language in read_by.get(one.split()[0], (language,)))
 
 
 def judge_rewrite(

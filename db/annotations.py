@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, and_, func, insert, or_, select, true, update
 
-from loupe.db.entities import AgentRef, change_in, grouped, pages, register_agents, rows_in
+from loupe.db.entities import AgentRef, change_in, pages, register_agents, rows_in
 from loupe.db.reviews import StoredTask, change_tasks
 from loupe.db.store import Store, reads, writes
 from loupe.db.tables import (
@@ -24,6 +24,7 @@ from loupe.db.tables import (
     alias,
     select_columns,
 )
+from loupe.schemas.grouping import grouped
 from loupe.schemas.provenance import Role
 
 _ROWS_AT_ONCE = 2000
@@ -44,7 +45,7 @@ class StoredAnnotation(NamedTuple):
 
 
 class NewAnnotation(NamedTuple):
-    """An annotation to store."""
+    """An annotation to store; `instructions` is the digest of those that its author had."""
 
     key: str
     task: StoredTask
@@ -55,6 +56,7 @@ class NewAnnotation(NamedTuple):
     lead_time_seconds: float | None
     annotated_at: datetime
     state: AnnotationState = "clear"
+    instructions: str | None = None
 
 
 class UnclearAnnotation(NamedTuple):
@@ -218,6 +220,17 @@ def answer_counts(
         .group_by(ReviewTask.assignee)
     )
     return {row[0]: row[1] for row in connection.execute(query)}
+
+
+@reads
+def last_received(connection: Connection, queue: str) -> datetime | None:
+    """Return when the last answer of a queue was stored; None before the first."""
+    query = (
+        select(func.max(Annotation.received_at))
+        .join(ReviewTask, ReviewTask.key == Annotation.review_task_key)
+        .where(ReviewTask.queue == queue)
+    )
+    return connection.execute(query).scalar_one()
 
 
 @reads

@@ -3,6 +3,7 @@
 import contextlib
 import errno
 import hashlib
+import os
 import re
 import stat
 import time
@@ -101,15 +102,15 @@ class BlobStore:
     def _write(self, path: str, data: bytes) -> None:
         with _reported("write", path):
             if self.is_local:
-                self._write_file(Path(path), data)
+                self._write_file(path, data)
             else:
                 self._filesystem.pipe_file(path, data)  # object stores show whole objects only
 
-    def _write_file(self, path: Path, data: bytes) -> None:
+    def _write_file(self, path: str, data: bytes) -> None:
         try:
             write_atomically(path, data, self._incoming, _INCOMING)
         except FileNotFoundError:  # the first blob of its folder
-            for folder in (path.parent, self._incoming):
+            for folder in (Path(path).parent, self._incoming):
                 folder.mkdir(parents=True, exist_ok=True)
             write_atomically(path, data, self._incoming, _INCOMING)
 
@@ -155,7 +156,7 @@ class BlobStore:
 
     def _size_of(self, path: str) -> int:
         if self.is_local:
-            return Path(path).stat().st_size  # a tenth of the time of `info`
+            return os.stat(path).st_size  # noqa: PTH116 - a tenth of the time of `info`
         size: int = self._filesystem.info(path)["size"]
         return size
 
@@ -188,6 +189,8 @@ class BlobStore:
         with _reported("read", path):
             try:
                 self._require_file(path)
+                if self.is_local:
+                    return Path(path).read_bytes()  # a third of the time of `cat_file`
                 data: bytes = self._filesystem.cat_file(path)
             except FileNotFoundError as error:
                 raise MissingBlobError(missing) from error

@@ -7,6 +7,7 @@ from sqlalchemy import select, text
 from loupe.db.entities import pages, scan
 from loupe.db.store import Store
 from loupe.db.tables import Derivation, Entity, ParentEntity
+from loupe.schemas.grouping import grouped
 from loupe.schemas.provenance import is_id_of
 from loupe.schemas.wording import many
 
@@ -46,12 +47,11 @@ def _changed_entities(store: Store) -> Iterator[str]:
         linked = select(Derivation.child_seq, Derivation.role, ParentEntity.id).join(
             ParentEntity, ParentEntity.seq == Derivation.parent_seq
         )
-        parents: dict[int, list[tuple[str, str]]] = {}
         with store.read() as connection:
-            for child, role, parent in connection.execute(linked.where(between)):
-                parents.setdefault(child, []).append((role, parent))
+            links = connection.execute(linked.where(between))
+            parents = grouped((child, (role, parent)) for child, role, parent in links)
         for seq, id_, dataset, kind, payload in page:
-            if not is_id_of(id_, dataset, kind, payload, parents.get(seq, ())):
+            if not is_id_of(id_, dataset, kind, payload, parents[seq]):
                 yield (
                     f"the {kind} {id_} of {dataset} is not what it was stored as: its id is not "
                     f"the digest of its content and parents; {_RESTORE}"

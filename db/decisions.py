@@ -11,7 +11,6 @@ from loupe.db.entities import (
     NewDecision,
     StoredEntity,
     change_in,
-    grouped,
     pages,
     register_agents,
     rows_in,
@@ -19,6 +18,7 @@ from loupe.db.entities import (
 )
 from loupe.db.store import Store, reads, writes
 from loupe.db.tables import IS_LAST, Activation, Agent, Decision, Entity, select_columns
+from loupe.schemas.grouping import grouped
 from loupe.schemas.provenance import STATE_AFTER, AgentKind, State
 
 _COLUMNS = ("entity_id", "verdict", "agent_id", "reason", "successor_id", "annotation_key")
@@ -212,21 +212,21 @@ def reopened_by(connection: Connection, agent: AgentRef, entity_ids: Iterable[st
 
 
 @reads
-def decided_under_other_policies(
-    connection: Connection, dataset: str, kind: str, gate: str, policy: str, reason: str
+def decided_by_gate(
+    connection: Connection, dataset: str, kind: str, gate: str, reason: str, but_policy: str = ""
 ) -> list[StoredEntity]:
-    """Return the entities last decided by `gate` under another policy, oldest first.
+    """Return the entities last decided by `gate`, oldest first.
 
     Args:
         connection: a connection or a store.
         dataset: the dataset of the entities.
         kind: the kind of the entities.
         gate: the name of the agent that applies the policy.
-        policy: the present policy, which is the revision of the agent.
         reason: the prefix of the reasons of these decisions.
+        but_policy: without those under this policy, which is the revision of the agent.
     """
-    others = select(Agent.id).where(
-        Agent.kind == "software", Agent.name == gate, Agent.revision != policy
+    gates = select(Agent.id).where(
+        Agent.kind == "software", Agent.name == gate, Agent.revision != but_policy
     )
     query = (
         select_entities()
@@ -240,6 +240,6 @@ def decided_under_other_policies(
         )
         .order_by(Entity.seq)
     )
-    agents = list(connection.execute(others).scalars())
+    agents = list(connection.execute(gates).scalars())
     rows = connection.execute(query.where(Decision.agent_id.in_(agents))) if agents else ()
     return list(map(StoredEntity._make, rows))

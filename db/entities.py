@@ -26,7 +26,7 @@ from loupe.db.tables import (
 from loupe.schemas.base import EntityRecord, digest_of, entity_id
 from loupe.schemas.chat import ModelRef
 from loupe.schemas.errors import IntegrityError
-from loupe.schemas.processes import batches
+from loupe.schemas.grouping import batches, grouped
 from loupe.schemas.provenance import AgentKind, Role
 from loupe.schemas.records import Rejection
 
@@ -133,14 +133,6 @@ def pages(ids: Iterable[K], size: int = _PAGE) -> Iterator[list[K]]:
     return batches(ids, size)
 
 
-def grouped(pairs: Iterable[tuple[K, V]]) -> dict[K, list[V]]:
-    """Return the values of each key, in order; a key without values has an empty list."""
-    found: dict[K, list[V]] = defaultdict(list)
-    for key, value in pairs:
-        found[key].append(value)
-    return found
-
-
 def rows_in(
     connection: Connection,
     query: Select[*Columns],
@@ -198,6 +190,13 @@ def _listed(connection: Connection, values: Sequence[object]) -> object:
 def datasets_of(connection: Connection) -> list[str]:
     """Return the names of all datasets that have entities, sorted."""
     return sorted(connection.execute(select(Entity.dataset).distinct()).scalars())
+
+
+@reads
+def kinds_of(connection: Connection, dataset: str) -> list[str]:
+    """Return the kinds of entities that a dataset has, sorted."""
+    query = select(Entity.kind).where(Entity.dataset == dataset).distinct()
+    return sorted(connection.execute(query).scalars())
 
 
 @cache
@@ -429,9 +428,13 @@ def fetch_children(
 
 
 def newest_children(store: Store, ids: Iterable[str], role: Role) -> dict[str, StoredEntity]:
-    """Return the child of each id in `role` that was stored last."""
-    found = fetch_children(store, ids, role)
-    return {id_: max(many, key=lambda one: one.seq) for id_, many in found.items()}
+    """Return the child of each id in `role` that was stored last, of those that are active."""
+    newest: dict[str, StoredEntity] = {}
+    for id_, many in fetch_children(store, ids, role).items():
+        active = [one for one in many if one.state != "inactive"]
+        if active:
+            newest[id_] = max(active, key=lambda one: one.seq)
+    return newest
 
 
 def _fetched(

@@ -10,6 +10,7 @@ from loupe.db.releases import StateMark, current_mark
 from loupe.db.store import reads
 from loupe.db.tables import (
     Activation,
+    Agent,
     Decision,
     Derivation,
     Embedding,
@@ -120,6 +121,13 @@ def spaces_of(connection: Connection, digests: Iterable[str]) -> Counter[str]:
     for space, count in rows_in(connection, query, Embedding.sha256, digests):
         found[space] += count
     return found
+
+
+@reads
+def model_names(connection: Connection) -> list[tuple[str, str]]:
+    """Return the names and revisions of the models that worked for this store, sorted."""
+    query = select(Agent.name, Agent.revision).where(Agent.kind == "model").distinct()
+    return sorted((row[0], row[1]) for row in connection.execute(query))
 
 
 def releases_with(connection: Connection, ids: Iterable[str]) -> list[str]:

@@ -10,7 +10,7 @@ from prov.identifier import Identifier, Namespace, QualifiedName
 from prov.model import PROV, ProvDocument
 from sqlalchemy import Connection, select
 
-from loupe.db.entities import SHORTEST_PREFIX, grouped, links, rows_in
+from loupe.db.entities import SHORTEST_PREFIX, links, rows_in
 from loupe.db.store import reads
 from loupe.db.tables import (
     Activity,
@@ -25,6 +25,7 @@ from loupe.db.tables import (
 )
 from loupe.schemas.base import EntityRecord
 from loupe.schemas.errors import UsageError
+from loupe.schemas.grouping import grouped
 
 R = TypeVar("R", bound=EntityRecord)
 

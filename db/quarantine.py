@@ -1,5 +1,6 @@
 """Quarantine: inputs and answers that stages could not use, with reasons."""
 
+from collections import defaultdict
 from collections.abc import Collection, Iterator
 from typing import Any, NamedTuple
 from uuid import uuid4
@@ -17,6 +18,7 @@ from sqlalchemy import (
     update,
 )
 
+from loupe.db.configurations import JUDGING_STAGES
 from loupe.db.reviews import DROPPED, GATE_PREFIX, of_dropped
 from loupe.db.store import Store, reads, writes
 from loupe.db.tables import (
@@ -31,9 +33,9 @@ from loupe.db.tables import (
     Work,
     alias,
 )
-from loupe.db.work import configurations_of, reset_marks
+from loupe.db.work import reset_marks
 from loupe.schemas.provenance import ANSWERED, Role
-from loupe.schemas.records import Image, Rejection, Sample
+from loupe.schemas.records import Image, Rejection, Sample, Source
 from loupe.schemas.video import Video
 
 _DRAWN_KINDS = (Sample.kind, Image.kind, Video.kind)
@@ -48,17 +50,47 @@ class QuarantineCount(NamedTuple):
     inputs: int
 
 
+class Superseded(NamedTuple):
+    """Which rejections no longer hold.
+
+    Attributes:
+        plans: the plans of which none holds.
+        of_items: plans of which none holds whose input no longer counts (`inactive`).
+    """
+
+    plans: tuple[int, ...] = ()
+    of_items: tuple[int, ...] = ()
+
+    def plus(self, other: "Superseded") -> "Superseded":
+        """Return what no longer holds by either."""
+        return Superseded(self.plans + other.plans, self.of_items + other.of_items)
+
+
+NOTHING = Superseded()
+
+
+def _holds(without: Superseded) -> ColumnElement[bool]:
+    """Return the condition that a rejection still holds."""
+    item = alias(Entity)  # queries may join another one
+    is_inactive = exists().where(item.seq == Work.input, item.state == "inactive")
+    is_of_inactive = and_(Work.plan_id.in_(without.of_items), is_inactive)
+    return and_(Work.plan_id.not_in(without.plans), ~is_of_inactive)
+
+
 @reads
 def quarantine_counts(
-    connection: Connection, dataset: str | None = None, reason: str | None = None
+    connection: Connection,
+    dataset: str | None = None,
+    reason: str | None = None,
+    without: Superseded = NOTHING,
 ) -> list[QuarantineCount]:
-    """Count rejected inputs by dataset, stage and reason."""
+    """Count rejected inputs by dataset, stage and reason, `without` those that no longer hold."""
     of = Activity.dataset, Plan.stage, Work.reason
     query = (
         select(*of, func.count())
         .join(Plan, Plan.id == Work.plan_id)
         .join(Activity, Activity.id == Work.activity_id)
-        .where(Work.reason.is_not(None))
+        .where(Work.reason.is_not(None), _holds(without))
         .group_by(*of)
         .order_by(*of)
     )
@@ -85,18 +117,77 @@ def imported_for(connection: Connection, dataset: str) -> list[str]:
     return list(connection.execute(query).scalars())
 
 
+class RejectingPlan(NamedTuple):
+    """A plan that rejected inputs of a dataset."""
+
+    id: int
+    dataset: str
+    stage: str
+    version: str
+    configuration: dict[str, Any]
+
+
+@reads
+def rejecting_plans(connection: Connection, datasets: Collection[str]) -> list[RejectingPlan]:
+    """Return the plans that rejected inputs of these datasets."""
+    rejecting = (
+        select(Activity.plan_id, Activity.dataset)
+        .join(Work, Work.activity_id == Activity.id)
+        .where(Work.reason.is_not(None), Activity.dataset.in_(datasets))
+        .distinct()
+        .subquery()
+    )
+    query = select(Plan.id, rejecting.c.dataset, Plan.stage, Plan.version, Plan.configuration).join(
+        rejecting, rejecting.c.plan_id == Plan.id
+    )
+    return [RejectingPlan._make(row) for row in connection.execute(query)]
+
+
+@reads
+def other_imports(connection: Connection, dataset: str) -> list[int]:
+    """Return the plans that imported, under the name of a source of a dataset, another format.
+
+    What they rejected is not about the dataset.
+    """
+    origin, source = alias(Entity), alias(Entity)
+    drawn, imported = alias(Derivation), alias(Derivation)
+    query = (
+        select(source.payload)
+        .join(imported, imported.parent_seq == source.seq)
+        .join(origin, imported.child_seq == origin.seq)
+        .join(drawn, drawn.parent_seq == origin.seq)
+        .join(Entity, Entity.seq == drawn.child_seq)
+        .where(Entity.dataset == dataset, Entity.kind.in_(_DRAWN_KINDS))
+        .where(source.kind == Source.kind, origin.dataset != dataset)
+        .distinct()
+    )
+    formats: dict[str, set[str]] = defaultdict(set)
+    for payload in connection.execute(query).scalars():
+        used = Source.model_validate_json(payload)
+        formats[used.name].add(used.format)
+    found = []
+    for id_, configuration in connection.execute(select(Plan.id, Plan.configuration)):
+        stated = configuration.get("source")
+        used_formats = formats.get(stated["name"]) if isinstance(stated, dict) else None
+        if used_formats and stated["format"] not in used_formats:
+            found.append(id_)
+    return found
+
+
 def quarantined(
     store: Store,
     dataset: str,
     reason: str | None = None,
     limit: int | None = None,
     stage: str | None = None,
+    without: Superseded = NOTHING,
 ) -> Iterator[Rejection]:
-    """Iterate over the rejections of a dataset, in the order of their inputs."""
+    """Iterate over the rejections of a dataset, in order of input, `without` some."""
     query = (
         select(Work.rejection)
         .join(Activity, Activity.id == Work.activity_id)
         .where(Work.reason.is_not(None), Activity.dataset == dataset)
+        .where(_holds(without))
         .order_by(Work.plan_id, Work.input)
         .limit(limit)
     )
@@ -167,17 +258,6 @@ class UnusedAnswers(NamedTuple):
 
 REPEATS_SIBLING = "near_identical_to_sibling"
 """The reason of a rejected text that repeats another of its image, which is kept."""
-
-JUDGING_STAGES = ("check_faithfulness",)
-"""The stages that reject texts of models, although their answers were parsed."""
-
-
-def asked_checks(store: Store, dataset: str) -> tuple[str, ...] | None:
-    """Return the checks of texts that the newest run of a dataset asked for; None before any."""
-    asked = [
-        one for stage in JUDGING_STAGES for one in configurations_of(store, stage, None, dataset)
-    ]
-    return tuple(asked[-1]["checks"]) if asked else None
 
 
 @reads
@@ -267,15 +347,18 @@ CALLS = "calls"
 
 
 @writes
-def put_back(connection: Connection, dataset: str, reason: str) -> int:
-    """Release what was rejected for a reason from quarantine; return how much.
+def put_back(
+    connection: Connection, dataset: str, reason: str, without: Superseded = NOTHING
+) -> int:
+    """Release what was rejected for a reason from quarantine, `without` some; return how much.
 
     Inputs are pending again: the next run processes them as new, and its results replace the
     earlier ones. Models are asked again for answers that failed or could not be used; the earlier
     calls keep their cost and lineage under other keys. An answer that is used stays as it is.
     """
     own = select(Activity.id).where(Activity.dataset == dataset)
-    rejected = Work.reason.is_not(None), Work.reason == reason, Work.activity_id.in_(own)
+    is_own = Work.activity_id.in_(own)
+    rejected = Work.reason.is_not(None), Work.reason == reason, is_own, _holds(without)
     failed = (
         ModelCall.status == reason,
         ModelCall.status.not_in(ANSWERED),

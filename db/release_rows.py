@@ -29,7 +29,6 @@ from loupe.db.entities import (
     fetch,
     fetch_parents,
     find_in_groups,
-    grouped,
     links,
     pages,
     parents_of,
@@ -53,6 +52,7 @@ from loupe.db.tables import (
 )
 from loupe.schemas.base import canonical_json
 from loupe.schemas.errors import IntegrityError
+from loupe.schemas.grouping import grouped
 from loupe.schemas.proposals import Candidate, Strategy, Tracklet, TrackletFrame
 from loupe.schemas.provenance import SOURCE_ROLES, TEXT_ROLES, CallRow, Role
 from loupe.schemas.records import Image, TermsCorrection

@@ -21,8 +21,8 @@ from sqlalchemy import (
 )
 
 from loupe.db.annotations import answers_where
-from loupe.db.entities import StoredEntity, ancestor_ids, grouped, pages, parents_of
-from loupe.db.reviews import WAITING, review_tasks
+from loupe.db.entities import StoredEntity, ancestor_ids, pages, parents_of
+from loupe.db.reviews import GATE_PREFIX, WAITING, review_tasks
 from loupe.db.store import Store, reads, writes
 from loupe.db.tables import (
     Agent,
@@ -33,6 +33,7 @@ from loupe.db.tables import (
     Entity,
     ReviewTask,
 )
+from loupe.schemas.grouping import grouped
 from loupe.schemas.provenance import Role
 from loupe.schemas.quality import AuditedDraw, Stratum
 
@@ -309,6 +310,30 @@ def item_progress(connection: Connection, queue: str) -> dict[str, ItemProgress]
     """Return the progress of each item that people were asked about."""
     query = _progress(queue, ReviewTask.entity_id, Entity.state, _ANSWERED, _WAITING, _ADJUDICATING)
     return {row[0]: ItemProgress._make(row[1:]) for row in connection.execute(query)}
+
+
+@reads
+def reopened_items(connection: Connection, queue: str) -> list[tuple[int, str]]:
+    """Return how often each item of a queue was reopened after people were asked, and its state.
+
+    Items that were never reopened are left out.
+    """
+    asked = select(ReviewTask.entity_id).where(
+        ReviewTask.queue == queue, ReviewTask.gold.is_(False)
+    )
+    query = (
+        select(func.count(), Entity.state)
+        .select_from(Decision)
+        .join(Entity, Entity.id == Decision.entity_id)
+        .join(Agent, Agent.id == Decision.agent_id)
+        .where(
+            Decision.verdict == "reopen",
+            Decision.entity_id.in_(asked),
+            ~Agent.name.startswith(GATE_PREFIX),
+        )
+        .group_by(Decision.entity_id, Entity.state)
+    )
+    return [(row[0], row[1]) for row in connection.execute(query)]
 
 
 @reads

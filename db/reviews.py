@@ -40,6 +40,7 @@ from loupe.db.tables import (
     Decision,
     Derivation,
     DeskCursor,
+    DeskEvent,
     Entity,
     Pseudonym,
     ReviewImage,
@@ -260,16 +261,33 @@ def count_tasks(connection: Connection) -> dict[tuple[str, str], int]:
     return {(queue, state): count for queue, state, count in connection.execute(query)}
 
 
+@reads
+def count_open_by_person(connection: Connection) -> dict[str, int]:
+    """Count the tasks that wait for each person, by pseudonym."""
+    query = select(ReviewTask.assignee, func.count()).where(ReviewTask.state.in_(WAITING))
+    rows = connection.execute(query.group_by(ReviewTask.assignee))
+    return {row[0]: row[1] for row in rows}
+
+
+@reads
+def queues_of_person(connection: Connection, pseudonym: str) -> list[str]:
+    """Return the queues in which a person ever had a task."""
+    query = select(ReviewTask.queue).where(ReviewTask.assignee == pseudonym).distinct()
+    return sorted(connection.scalars(query))
+
+
 class GateCount(NamedTuple):
     """Number of items whose last decision was made by `policy` (`auto`, `sample:0.1`) or people.
 
     Reopened items do not count, nor do texts that people wrote instead. `policy` is empty for
-    people; `last` orders the counts of a queue by their newest decision of any kind.
+    people; `rejected` of the items were rejected; `last` orders the counts of a queue by their
+    newest decision of any kind.
     """
 
     queue: str
     policy: str
     entities: int
+    rejected: int
     last: int
 
 
@@ -277,7 +295,12 @@ class GateCount(NamedTuple):
 def gate_counts(connection: Connection, dataset: str | None = None) -> list[GateCount]:
     """Return what decided at the gates of a dataset, or of all datasets, by queue."""
     counts = IS_LAST & (Decision.verdict != "reopen")
-    counted = func.count(case((counts, Decision.entity_id)).distinct()), func.max(Decision.id)
+    rejects = counts & (Decision.verdict == "reject")
+    counted = (
+        func.count(case((counts, Decision.entity_id)).distinct()),
+        func.count(case((rejects, Decision.entity_id)).distinct()),
+        func.max(Decision.id),
+    )
     by_policy = (
         select(func.substr(Agent.name, len(GATE_PREFIX) + 1), Agent.revision, *counted)
         .join(Decision, Decision.agent_id == Agent.id)
@@ -408,10 +431,17 @@ def open_image_media_type(
 ) -> str | None:
     """Return the media type of the image with that digest, if an open review task shows it.
 
-    Returns None otherwise. Withdrawn images, and images made from them, are not shown. With a
-    `worker`, only the tasks of this person count.
+    A task about which its assignee asked the lead counts as open. Returns None otherwise. Withdrawn
+    images, and images made from them, are not shown. With a `worker`, only the tasks of this person
+    count.
     """
     image, about = alias(Entity), alias(Entity)
+    asked = exists().where(
+        DeskEvent.entity_id == ReviewTask.entity_id,
+        DeskEvent.queue == ReviewTask.queue,
+        DeskEvent.annotator == ReviewTask.assignee,
+        DeskEvent.kind == "question",
+    )
     query = (
         select(ReviewImage.media_type)
         .join(ReviewTask, ReviewTask.key == ReviewImage.task_key)
@@ -419,7 +449,7 @@ def open_image_media_type(
         .outerjoin(image, image.id == ReviewImage.image_id)
         .where(
             ReviewImage.sha256 == sha256,
-            ReviewTask.state.in_(WAITING),
+            or_(ReviewTask.state.in_(WAITING), asked),
             about.state != "withdrawn",
             or_(image.id.is_(None), image.state != "withdrawn"),
         )
@@ -430,6 +460,23 @@ def open_image_media_type(
             Annotator.server == worker.server, Annotator.user_id == worker.user_id
         )
     return connection.execute(query).scalar_one_or_none()
+
+
+@reads
+def images_of_item(connection: Connection, queue: str, entity_id: str) -> list[ShownImage]:
+    """Return the images that the tasks about an item of a queue show, without withdrawn ones."""
+    query = (
+        select_columns(ReviewImage, ShownImage._fields)
+        .join(ReviewTask, ReviewTask.key == ReviewImage.task_key)
+        .outerjoin(Entity, Entity.id == ReviewImage.image_id)
+        .where(
+            ReviewTask.queue == queue,
+            ReviewTask.entity_id == entity_id,
+            or_(Entity.id.is_(None), Entity.state != "withdrawn"),
+        )
+        .order_by(ReviewImage.sha256)
+    )
+    return [ShownImage._make(row) for row in connection.execute(query.distinct())]
 
 
 _TASKS = select_columns(ReviewTask, StoredTask._fields)

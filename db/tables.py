@@ -51,7 +51,7 @@ _NAMING = {
     "pk": "pk_%(table_name)s",
 }
 
-SCHEMA = "0004_931e9733f71a"
+SCHEMA = "0005_90c5e245eb71"
 """The version of the tables, as stored in a database: a number, and a digest of their definition.
 
 A database of another version is refused. If you change the tables, `tests/db/test_opening.py` tells
@@ -390,7 +390,8 @@ class Annotation(Base):
     `result` is the content of the page, `answer` the parsed answer. `state` is clear, unclear (not
     an answer), sent_back (it was unclear, and its author has the task again), quarantined (another
     person's answer, or one that belonged to another task before; it never counts) or discarded
-    (unclear or quarantined, and discarded by the lead).
+    (unclear or quarantined, and discarded by the lead). `instructions` is the digest of the
+    instructions that its author had (`loupe.annotate.instructions`).
     """
 
     key: Mapped[str] = mapped_column(Digest, primary_key=True)
@@ -401,6 +402,7 @@ class Annotation(Base):
     result: Mapped[dict[str, Any]]
     answer: Mapped[dict[str, Any]]
     lead_time_seconds: Mapped[float | None]
+    instructions: Mapped[str | None] = mapped_column(Digest)
     annotated_at: Mapped[datetime]
     received_at: Mapped[datetime]
 
@@ -444,6 +446,31 @@ class ReviewPriority(Base):
     queue: Mapped[str] = mapped_column(Text, primary_key=True)
     entity_id: Mapped[str] = mapped_column(ForeignKey("entity.id"), primary_key=True)
     priority: Mapped[int]
+
+
+class DeskEvent(Base):
+    """What somebody said or did on the desk; appended, never changed.
+
+    `kind` is question (of an annotator about an item), answer (of the lead to it), message (of the
+    lead to an annotator), instruction (which the lead added to a queue) or action (of the lead).
+    `author` is the login of the lead, or a pseudonym; `annotator` is the pseudonym of the person
+    that it is about or for. `details` is the request of an action.
+    """
+
+    __table_args__ = (
+        Index("ix_desk_event_annotator", "annotator", "id"),
+        Index("ix_desk_event_entity_id", "entity_id"),
+    )
+
+    id: Mapped[int] = mapped_column(Number, primary_key=True, autoincrement=True)
+    at: Mapped[datetime]
+    kind: Mapped[str] = mapped_column(String(16))
+    author: Mapped[str] = mapped_column(Text)
+    queue: Mapped[str] = mapped_column(Text, default="")
+    entity_id: Mapped[str | None] = mapped_column(ForeignKey("entity.id"))
+    annotator: Mapped[str] = mapped_column(String(32), default="")
+    text: Mapped[str] = mapped_column(Text)
+    details: Mapped[dict[str, Any]]
 
 
 class DeskCursor(Base):

@@ -7,6 +7,7 @@ from sqlalchemy import ColumnElement, Connection, Select, and_, delete, exists, 
 
 from loupe.db.annotations import counted_answers
 from loupe.db.decisions import decided_states
+from loupe.db.desk_events import erase_events, erase_words_of
 from loupe.db.entities import AgentRef, change_in, pages, rows_in
 from loupe.db.reviews import WAITING
 from loupe.db.store import Store, acquire_release_lock, writes
@@ -47,7 +48,7 @@ def close_reviews(
     Images with one of the `digests` are removed from all questions. The next push removes closed
     tasks from the server. If the number of a withdrawal that erases is given, all these tasks are
     marked to be deleted there, whatever their state, and so are those with answers in which a text
-    was written (`tasks_to_erase`).
+    was written (`tasks_to_erase`); what was said about the entities on the desk is deleted.
     """
     closed = 0
     for page in pages(sorted(entity_ids)):
@@ -59,6 +60,7 @@ def close_reviews(
             answers = or_(ReviewTask.state.not_in(WAITING), ReviewTask.purpose == "adjudication")
             written_in = and_(ReviewTask.entity_id.in_(_answered_with(page)), answers)
             _note_to_erase(connection, or_(concerned, written_in), erased_by)
+            erase_events(connection, page)
         closed += connection.execute(
             update(ReviewTask)
             .where(ReviewTask.state.in_(WAITING), concerned)
@@ -93,7 +95,10 @@ def _note_to_erase(connection: Connection, those: ColumnElement[bool], withdrawa
 
 @writes
 def erase_answers_of(connection: Connection, person: str, withdrawal: int) -> None:
-    """Mark a person's tasks, and the adjudications that show their answers, as to be deleted."""
+    """Mark a person's tasks, and the adjudications that show their answers, as to be deleted.
+
+    What they asked the lead, and the answers, are deleted here.
+    """
     answered = (
         select(ReviewTask.entity_id)
         .join(Annotation, Annotation.review_task_key == ReviewTask.key)
@@ -101,6 +106,7 @@ def erase_answers_of(connection: Connection, person: str, withdrawal: int) -> No
     )
     settled = and_(ReviewTask.purpose == "adjudication", ReviewTask.entity_id.in_(answered))
     _note_to_erase(connection, or_(ReviewTask.assignee == person, settled), withdrawal)
+    erase_words_of(connection, person)
 
 
 @writes

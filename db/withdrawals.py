@@ -280,8 +280,8 @@ def record_withdrawal(
     acquire_release_lock(connection)
     if not is_unchanged(connection):
         raise UsageError(
-            "what is derived from it, or what was released, has changed since it was shown, "
-            "so nothing was withdrawn; run the command again to see the new plan"
+            "the derived items or the releases have changed since the plan was shown, so nothing "
+            "was withdrawn; run the command again to see the new plan"
         )
     (agent_id,) = register_agents(connection, [agent])
     row = {

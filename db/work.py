@@ -181,6 +181,22 @@ def finish_stream(connection: Connection, plan_id: int, mark: Mark) -> None:
     _store_mark(connection, plan_id, _STREAM, mark)
 
 
+@writes
+def begin_stream(connection: Connection, plan_id: int, state: str) -> bool:
+    """Forget the results of a stream that was begun in another state of what it reads.
+
+    Returns whether there were any: its items are then processed again.
+    """
+    selection = digest_of("state", state)
+    mark, _, _ = _read_mark(connection, plan_id, selection)
+    if mark.seq:
+        return False
+    forgotten = connection.execute(delete(Work).where(Work.plan_id == plan_id)).rowcount
+    reset_marks(connection, [plan_id])
+    _store_mark(connection, plan_id, selection, Mark(seq=1, resets=mark.resets + 1))
+    return forgotten > 0
+
+
 def reset_marks(connection: Connection, plan_ids: Iterable[int]) -> None:
     """Make the next search of these plans begin at the first input.
 
@@ -274,28 +290,6 @@ def _first_reopened(
     # dataset and kind are compared here, so that no query planner prefers their index
     of_kind = (pending.dataset, pending.kind)
     return min((seq for seq, *its in found if tuple(its) == of_kind), default=None)
-
-
-@reads
-def configurations_of(
-    connection: Connection,
-    stage: str,
-    entity_ids: Iterable[str] | None = None,
-    dataset: str | None = None,
-) -> list[dict[str, Any]]:
-    """Return the configurations of the plans of a stage, or of those that made these entities.
-
-    They are in the order of the plans; with `dataset`, only of plans that worked for it.
-    """
-    query = select(Plan.configuration).where(Plan.stage == stage)
-    if dataset is not None:
-        worked = select(Activity.plan_id).where(Activity.dataset == dataset)
-        query = query.where(Plan.id.in_(worked))
-    if entity_ids is None:
-        return list(connection.execute(query.order_by(Plan.id)).scalars())
-    made = query.join(Activity, Activity.plan_id == Plan.id)
-    made = made.join(Entity, Entity.activity_id == Activity.id)
-    return [found for (found,) in rows_in(connection, made, Entity.id, entity_ids)]
 
 
 @reads

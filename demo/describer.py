@@ -7,11 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import TypeAdapter
 
-from loupe.models.adapter import BuiltinChatModel, picture_of
-from loupe.schemas.chat import ChatRequest
-from loupe.schemas.errors import FormatError
 from loupe.schemas.profile import BuiltinDescriber
 from loupe.schemas.validation import packaged_toml
+from loupe.testing import BuiltinChatModel, ChatRequest, FormatError, picture_of
 
 # Names of colours, as in the lexicon, and perceptual distances between colours.
 

@@ -37,18 +37,17 @@ from loupe.demo.stills.scene import (
 )
 from loupe.demo.stills.scene import COLOURS as STILL_COLOURS
 from loupe.demo.stills.text import Content, Statement, content_of, read_text, statements
-from loupe.models.adapter import Adapter
-from loupe.models.embedding import Vectors
-from loupe.schemas.decoders import plain_picture
 from loupe.schemas.embedding import BuiltinEmbedder, BuiltinStillsEmbedder
 from loupe.schemas.faithfulness import Attribute
 from loupe.schemas.validation import packaged_toml
+from loupe.testing import Adapter, plain_picture
 
 # Colours as vectors of their similarity to each named colour.
 
 _BLUR = 11.0  # distance in L*a*b* over which similarity to a name fades
 
 Likeness = NDArray[np.float64]
+Vectors = NDArray[np.float32]
 """Of shape (names,): similarity of a colour to each name; unbiased colours sum to 0."""
 
 _WORDS = {"grey": "gray", "silver": "light gray", "transparent": "light gray"}

@@ -16,9 +16,9 @@ from loupe.db.blobs import SHARD, suffix_of
 from loupe.db.entities import StoredEntity, fetch, pages, parents_of
 from loupe.db.releases import list_releases
 from loupe.db.withdrawal_graph import Blob
+from loupe.flows.cropping import MARGIN, cut, encode
 from loupe.flows.engine.context import RunContext
 from loupe.flows.shards.files import erase_again, files_in_shard, images_in_shard, root_in
-from loupe.flows.ufine6926.crops import MARGIN, cut, encode
 from loupe.models.registry import build_image_editor
 from loupe.release.format.manifest import MANIFEST, read_files
 from loupe.retrieval.edit_measures import change_between, difference_overlay, opened_picture
@@ -26,12 +26,15 @@ from loupe.schemas.base import sha256_of
 from loupe.schemas.chat import ChatImage
 from loupe.schemas.contrast import StoredEdit
 from loupe.schemas.errors import IntegrityError, LoupeError
+from loupe.schemas.faces import Faces
+from loupe.schemas.grouping import grouped
 from loupe.schemas.image_edit import BuiltinEditor, EditRequest
 from loupe.schemas.profile import EditCheckSettings
 from loupe.schemas.proposals import Candidate, Strategy
 from loupe.schemas.provenance import Role
 from loupe.schemas.records import Image, Picture, Shard
 from loupe.schemas.video import Observation, StageSettings, Track
+from loupe.sources.faces import treat_faces, without_faces
 from loupe.sources.images import InspectedImage, inspect_image
 from loupe.sources.video.finding import FoundVideo, find_videos, video_digest
 from loupe.sources.video.reader import VideoRefusedError, open_video
@@ -135,8 +138,12 @@ class _Sources:
     def _imported(self, wanted: Iterable[Blob]) -> Iterator[tuple[Blob, Data]]:
         """Yield files of sources, converted as they were at import."""
         by_path: dict[str, set[Blob]] = defaultdict(set)
+        treated: dict[Blob, Faces] = {}
         for blob, entity in self._naming(wanted, Image.kind):
-            by_path[entity.record(Image).file_path].add(blob)
+            image = entity.record(Image)
+            by_path[image.file_path].add(blob)
+            if image.faces is not None:
+                treated[blob] = image.faces.method
         of_shards = {entity.id: entity for _, entity in self._naming(wanted, Shard.kind)}
         lost = {blob.sha256: blob for blob in wanted}
         for shard in of_shards.values():
@@ -144,10 +151,11 @@ class _Sources:
                 if stored.sha256 in lost:
                     by_path[stored.file_path].add(lost[stored.sha256])
         for path, file in _files_below((*self._folders, *self._drawn), by_path):
-            image = inspect_image(Path(file.as_posix().removesuffix(f"/{path}")), path)
-            if isinstance(image, InspectedImage):
-                for blob in by_path[path]:
-                    yield blob, (image.data, str(file))
+            found = inspect_image(Path(file.as_posix().removesuffix(f"/{path}")), path)
+            for blob in by_path[path]:
+                as_stored = without_faces(treated.get(blob, "keep"), found)
+                if isinstance(as_stored, InspectedImage):
+                    yield blob, (as_stored.data, str(file))
 
     def _cut_from_videos(self, wanted: Iterable[Blob]) -> Iterator[tuple[Blob, Data]]:
         """Yield crops of people, cropped from their frames again."""
@@ -181,7 +189,8 @@ class _Sources:
                 request = EditRequest(image=image, instruction=edit.instruction, seed=edit.seed)
                 for _, made in build_image_editor(spec).edit([request]):
                     if (picture := getattr(made, "image", None)) is not None:
-                        yield blob, (picture.data, f"edited again by {edit.model}")
+                        data = _treated(edit.picture, picture.data)
+                        yield blob, (data, f"edited again by {edit.model}")
 
     def _overlays(self, wanted: Iterable[Blob]) -> Iterator[tuple[Blob, Data]]:
         """Yield images that show what an edit changed, drawn again."""
@@ -215,6 +224,11 @@ class _Sources:
         return self._context.blobs.read(picture.sha256, picture.media_type)
 
 
+def _treated(picture: Picture, data: bytes) -> bytes:
+    """Return the bytes of an image with its faces as those of the stored one."""
+    return treat_faces(picture.faces.method if picture.faces else "keep", data).data
+
+
 def _crops(
     url: str, path: str, wanted: dict[int, list[tuple[Blob, Observation]]]
 ) -> Iterator[tuple[Blob, Data]]:
@@ -223,7 +237,7 @@ def _crops(
         for frame in reader.frames():
             for blob, seen in wanted.get(frame.number, ()):
                 crop = encode(cut(frame.pixels, np.array(seen.box_xyxy, np.float64), MARGIN))
-                yield blob, (crop.data, f"frame {frame.number} of {url}")
+                yield blob, (_treated(seen.crop, crop.data), f"frame {frame.number} of {url}")
             if frame.number >= last:
                 return
 
@@ -241,9 +255,7 @@ def _videos_below(roots: Sequence[Path], paths: set[str]) -> Iterator[tuple[str,
 
 def _files_below(roots: Iterable[Path], paths: Iterable[str]) -> Iterator[tuple[str, Path]]:
     """Yield (path, file) for each file below `roots` whose path ends with one of `paths`."""
-    by_name: dict[str, list[str]] = {}
-    for path in paths:
-        by_name.setdefault(path.rpartition("/")[2], []).append(path)
+    by_name = grouped((path.rpartition("/")[2], path) for path in paths)
     for root in roots if by_name else ():
         for file in sorted(root.rglob("*")):
             for path in by_name.get(file.name, ()):

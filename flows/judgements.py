@@ -1,4 +1,7 @@
-"""What a chat model is asked about a text beside its source, and how its answer is read."""
+"""What a chat model is asked about a text beside its source, and how its answer is read.
+
+The source of a rewrite is a caption, that of a caption an image.
+"""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
@@ -15,7 +18,7 @@ from loupe.flows.answers import (
 )
 from loupe.flows.engine.model_step import Ask, LedgerModel, Parsed, ask_and_parse
 from loupe.prompts.loader import Prompt
-from loupe.schemas.chat import ChatAnswer, ChatRequest
+from loupe.schemas.chat import ChatAnswer, ChatImage, ChatRequest
 from loupe.schemas.quality import JudgeMeasurement
 from loupe.schemas.records import Rejection
 
@@ -23,6 +26,7 @@ PURPOSE = "judge_rewrite"
 SUPPORTED, CONTRADICTED, MISSING = "supported", "contradicted", "missing"
 _VERDICTS = (SUPPORTED, CONTRADICTED, MISSING)
 _FACTS, _FACT, _VERDICT, _ADDED = "source_facts", "fact", "verdict", "added"
+_CAPTION_FACTS = "caption_facts"
 _MOST_FACTS = 60
 _MOST_CHARACTERS = 200
 
@@ -50,18 +54,41 @@ class Judgement(NamedTuple):
                 yield f"The judge finds a contradiction: {fact}"
 
 
+class CaptionJudgement(NamedTuple):
+    """The facts of a caption, and whether its image supports, contradicts or misses them."""
+
+    facts: tuple[JudgedFact, ...]
+
+    @property
+    def objections(self) -> Iterator[str]:
+        """What speaks against the caption, in sentences."""
+        for fact, verdict in self.facts:
+            if verdict == CONTRADICTED:
+                yield f"The judge sees a contradiction in the image: {fact}"
+            elif verdict == MISSING:
+                yield f"The judge does not see in the image: {fact}"
+
+
 def request_judgement(description: str, rewrite: str, prompt: Prompt) -> ChatRequest:
     """Return the request to compare `rewrite` with the `description` that it was made from."""
     values = {"description": description, "rewrite": rewrite}
+    added = {"type": "array", "items": text_schema(), "maxItems": _MOST_FACTS}
+    schema = object_schema({_FACTS: _facts_schema(), _ADDED: added})
+    return prompt.request(PURPOSE, values, answer_schema=schema)
+
+
+def request_caption_judgement(
+    image: ChatImage, caption: str, prompt: Prompt, purpose: str
+) -> ChatRequest:
+    """Return the request to compare `caption` with the `image` that it describes."""
+    schema = object_schema({_CAPTION_FACTS: _facts_schema()})
+    return prompt.request(purpose, {"caption": caption}, images=[image], answer_schema=schema)
+
+
+def _facts_schema() -> dict[str, Any]:
     verdict = {"type": "string", "enum": list(_VERDICTS)}
     fact = object_schema({_FACT: text_schema(), _VERDICT: verdict})
-    schema = object_schema(
-        {
-            _FACTS: {"type": "array", "items": fact, "maxItems": _MOST_FACTS},
-            _ADDED: {"type": "array", "items": text_schema(), "maxItems": _MOST_FACTS},
-        }
-    )
-    return prompt.request(PURPOSE, values, answer_schema=schema)
+    return {"type": "array", "items": fact, "maxItems": _MOST_FACTS}
 
 
 def read_judgement(answer: ChatAnswer) -> Judgement | Rejection:
@@ -73,6 +100,16 @@ def read_judgement(answer: ChatAnswer) -> Judgement | Rejection:
         return Judgement(tuple(facts), tuple(_text(one, _ADDED) for one in _listed(found, _ADDED)))
 
     return read_answer(answer, PURPOSE, read)
+
+
+def read_caption_judgement(answer: ChatAnswer, purpose: str) -> CaptionJudgement | Rejection:
+    """Return what the judge says of each fact of a caption, or why the answer cannot be used."""
+
+    def read(found: dict[str, Any]) -> CaptionJudgement:
+        check_fields(found, (_CAPTION_FACTS,), "The answer")
+        return CaptionJudgement(tuple(_read_fact(one) for one in _listed(found, _CAPTION_FACTS)))
+
+    return read_answer(answer, purpose, read)
 
 
 def _listed(found: dict[str, Any], field: str) -> list[Any]:

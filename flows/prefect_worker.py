@@ -9,6 +9,7 @@ import argparse
 import asyncio
 import os
 import shlex
+import tempfile
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
@@ -213,15 +214,7 @@ async def prepare(client: PrefectClient, pool: str, lost_after: timedelta) -> No
     """Create or update the work pool, and create the automation that finds lost runs."""
     created = WorkPoolCreate(name=pool, type=LoupeWorker.type, base_job_template=JOB_TEMPLATE)
     await client.create_work_pool(created, overwrite=True)
-    automation = _lost_runs_automation(pool, lost_after)
-    # An automation that is created again forgets the runs it was waiting for.
-    if not await client.read_automations_by_name(automation.name):
-        await client.create_automation(automation)
-
-
-def _lost_runs_automation(pool: str, lost_after: timedelta) -> AutomationCore:
-    """Return an automation that marks a run as crashed if it sent nothing for `lost_after`."""
-    return AutomationCore(
+    automation = AutomationCore(
         name=f"{pool}: runs lost after {lost_after}",
         description=f"Marks a run as crashed when its process sent nothing for {lost_after}.",
         trigger=EventTrigger(
@@ -241,10 +234,14 @@ def _lost_runs_automation(pool: str, lost_after: timedelta) -> AutomationCore:
             )
         ],
     )
+    # An automation that is created again forgets the runs it was waiting for.
+    if not await client.read_automations_by_name(automation.name):
+        await client.create_automation(automation)
 
 
 async def work(pool: str, deployments: Path, lost_after: timedelta, folder: Path) -> None:
     """Execute runs until the process receives a signal to end."""
+    tempfile.tempdir = str(Path.cwd())  # Prefect's own folder there is the first user's alone
     async with get_client() as client:
         await prepare(client, pool, lost_after)
     setup_signal_handlers_worker(os.getpid(), "the worker", print)

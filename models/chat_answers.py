@@ -112,9 +112,9 @@ def _object_in(response: httpx.Response) -> dict[str, Any]:
     try:
         found = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise BrokenAnswerError(f"the body is not whole JSON: {error}", text) from error
+        raise BrokenAnswerError(f"the body is not complete JSON: {error}", text) from error
     if not isinstance(found, dict):
-        raise BrokenAnswerError("the body is no JSON object", text)
+        raise BrokenAnswerError("the body is not a JSON object", text)
     return found
 
 

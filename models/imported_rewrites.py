@@ -2,7 +2,6 @@
 
 import io
 import json
-from collections import defaultdict
 from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
@@ -12,6 +11,7 @@ from loupe.schemas.base import sha256_of
 from loupe.schemas.chat import ChatRequest
 from loupe.schemas.errors import ConfigurationError, FormatError
 from loupe.schemas.faithfulness import RewritePair
+from loupe.schemas.grouping import grouped
 from loupe.schemas.profile import ImportedRewrites
 from loupe.schemas.text_files import as_utf8
 from loupe.schemas.validation import fault_of
@@ -43,10 +43,8 @@ class ImportedRewritesModel(BuiltinChatModel[ImportedRewrites]):
                 f"{spec.path} is not the file that the profile names by sha256, or changed while "
                 f"it was read; run again"
             )
-        found: dict[str, list[str]] = defaultdict(list)
-        for pair in read_pairs(data, str(spec.path)):
-            found[_key(pair.source)].append(pair.rewrite)
-        return found
+        pairs = read_pairs(data, str(spec.path))
+        return grouped((_key(pair.source), pair.rewrite) for pair in pairs)
 
 
 def read_pairs(data: bytes, name: str) -> Iterator[RewritePair]:

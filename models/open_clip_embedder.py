@@ -117,7 +117,7 @@ def _described(open_clip: Any, spec: OpenClipEmbedder, name: str) -> dict[str, A
         others.append(text.get("hf_tokenizer_name"))
     for other in others:
         if isinstance(other, str) and (":" in other or Path(other).exists()):
-            raise ModelError(f"{where!r} must name no files elsewhere; got {other!r}")
+            raise ModelError(f"{where!r} must not name files elsewhere; got {other!r}")
     return described
 
 

@@ -188,7 +188,7 @@ class OpenAIChatModel(Adapter[OpenAIChat]):
 
     def _refused(self, error: ServerError) -> _Attempt:
         failure = refusal_of(error, self._address, self._spec)
-        wait = wait_of(error.response)
+        wait = wait_of(error.response.headers.get("retry-after"))
         again = failure.reason in ("rate_limited", "timeout", "server_error")
         is_near = wait is None or wait <= _LONGEST_WAIT_SECONDS
         return _Attempt(failure, again and is_near, wait)

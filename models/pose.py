@@ -1,5 +1,6 @@
 """Pose models: ViTPose (transformers) and MediaPipe's pose landmarks."""
 
+from itertools import compress
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from loupe.models.weights import (
 from loupe.schemas import tracking
 from loupe.schemas.errors import ModelError
 from loupe.schemas.extras import needs_extra
-from loupe.schemas.video import Body
+from loupe.schemas.video import LANDMARKS, Body
 
 # ViTPose (Xu et al., NeurIPS 2022) as implemented in transformers.
 
@@ -58,7 +59,8 @@ class TransformersPoseModel(Adapter[tracking.ViTPoseModel]):
                 f"{self.ref} does not fit into the memory of {self._device}"
             ) from error
         visible = heat.heatmaps.flatten(2).amax(dim=2) >= self._spec.visible_score
-        return Body(keypoints=int(visible.sum()))
+        names = tuple(compress(LANDMARKS, visible[0].tolist()))
+        return Body(keypoints=len(names), visible=names)
 
     def _load(self, transformers: Any) -> None:
         config = configuration_of(transformers, self.ref)
@@ -77,7 +79,7 @@ class TransformersPoseModel(Adapter[tracking.ViTPoseModel]):
 
 _SIDE_PX = 256
 _COCO_LANDMARKS = (0, 2, 5, 7, 8, 11, 12, 13, 14, 15, 16, 23, 24, 25, 26, 27, 28)
-"""Of MediaPipe's 33: nose, eyes, ears, shoulders, elbows, wrists, hips, knees, ankles."""
+"""Those of MediaPipe's 33 that are `LANDMARKS`."""
 _VISIBILITY = 3  # of a landmark's five values: x, y, z, visibility, presence
 
 
@@ -113,8 +115,10 @@ class MediaPipePoseModel(Adapter[tracking.MediaPipePoseModel]):
         scores = 1 / (1 + np.exp(-logits.clip(-50, 50)))
         whole = cv2.resize(mask[0, 0], (side, side), interpolation=cv2.INTER_LINEAR)
         inside = whole[above : above + height, before : before + width]
+        names = tuple(compress(LANDMARKS, scores >= self._spec.visible_score))
         return Body(
-            keypoints=int((scores >= self._spec.visible_score).sum()),
+            keypoints=len(names),
+            visible=names,
             person=round(float(flag.ravel()[0]), 4),
             person_share=round(float((inside > 0).mean()), 4),  # of logits
         )

@@ -5,10 +5,11 @@ from itertools import chain
 from pathlib import Path
 from pkgutil import resolve_name
 from threading import Lock
-from typing import Any, assert_never, cast
+from typing import Any, assert_never
 
 from loupe.models.adapter import Adapter
 from loupe.models.chat import ChatModel, RemoteModel, RetryingModel, Sender
+from loupe.models.content_filter import ContentFilter
 from loupe.models.embedding import ImageTextEmbedder
 from loupe.models.image_editor import ImageEditor
 from loupe.models.image_search import ImageSearch
@@ -22,6 +23,7 @@ from loupe.schemas.chat import (
     NamedModel,
     ServedModel,
 )
+from loupe.schemas.content_filter import ContentFilterSpec, PluginContentFilter, ServiceFlags
 from loupe.schemas.embedding import (
     BuiltinEmbedder,
     BuiltinStillsEmbedder,
@@ -32,8 +34,8 @@ from loupe.schemas.embedding import (
     TransformersEmbedder,
 )
 from loupe.schemas.errors import ConfigurationError
-from loupe.schemas.image_edit import ImageEditorSpec, QwenImageEdit
-from loupe.schemas.image_search import GoogleSearch, OpenverseSearch
+from loupe.schemas.image_edit import ImageEditorSpec, PluginEditor, QwenImageEdit
+from loupe.schemas.image_search import GoogleSearch, OpenverseSearch, PluginSearch
 from loupe.schemas.plugins import load_plugin, plugins
 from loupe.schemas.profile import (
     ChatModelSpec,
@@ -47,6 +49,7 @@ from loupe.schemas.tracking import (
     FairMOTDetector,
     MediaPipePoseModel,
     PluginDetector,
+    PluginPoseModel,
     PoseModelSpec,
     SSDLiteDetector,
     ViTPoseModel,
@@ -66,13 +69,19 @@ _BUILDERS: dict[type[Record], str] = {
     QwenImageEdit: "loupe.models.qwen_image_edit.QwenImageEditor",
     GoogleSearch: "loupe.models.search.google.GoogleImageSearch",
     OpenverseSearch: "loupe.models.search.openverse.OpenverseImageSearch",
-    PluginChat: "loupe.models.registry.build_plugin",
-    PluginEmbedder: "loupe.models.registry.build_plugin",
-    PluginDetector: "loupe.models.registry.build_plugin",
+    PluginEmbedder: "loupe.models.foreign.ForeignEmbedder",
+    PluginChat: "loupe.models.foreign.ForeignChatModel",
+    PluginDetector: "loupe.models.foreign.ForeignDetector",
+    PluginPoseModel: "loupe.models.foreign.ForeignPoseModel",
+    PluginContentFilter: "loupe.models.foreign.ForeignContentFilter",
+    PluginEditor: "loupe.models.foreign.ForeignEditor",
+    PluginSearch: "loupe.models.foreign.ForeignSearch",
+    ServiceFlags: "loupe.models.content_filter.ServiceFlagsFilter",
 }
 """What builds the model of a specification; its module is imported when the model is needed.
 
-Other models are plugins (`loupe.models`), whose names are those of their providers.
+Those of plugins are wrapped. Other models are entry points (`loupe.models`) that are called as the
+provider of a specification.
 """
 
 
@@ -82,6 +91,13 @@ def has_builder(spec: Any) -> bool:
 
 
 def _build(spec: Any) -> Any:
+    """The model that `spec` describes, loaded and ready; only its own libraries are imported.
+
+    Raises:
+        ConfigurationError: no package adds it, or something that it needs is missing.
+        MissingExtraError: the extra that the provider needs is not installed.
+        ModelError: the model could not be loaded.
+    """
     if not has_builder(spec):
         raise ConfigurationError(
             f"no installed package adds the model provider {spec.provider!r}; choose a profile "
@@ -92,25 +108,14 @@ def _build(spec: Any) -> Any:
     return load_plugin("models", spec.provider)(spec)
 
 
-def build_plugin(spec: PluginChat | PluginEmbedder | PluginDetector) -> Any:
-    """The model that a plugin adds under the name of a specification, made with that.
-
-    Raises:
-        ConfigurationError: the plugin cannot be used.
-        UsageError: no plugin adds it.
-    """
-    return load_plugin("models", spec.name)(spec)
-
-
-def build_chat_model(spec: ChatModelSpec) -> ChatModel:
-    """The model that `spec` describes, loaded and ready; only its own libraries are imported.
-
-    Raises:
-        ConfigurationError: something that the model needs from the environment is missing.
-        MissingExtraError: the extra that the provider needs is not installed.
-        ModelError: the model could not be loaded.
-    """
-    return cast("ChatModel", _build(spec))
+build_chat_model: Callable[[ChatModelSpec], ChatModel] = _build
+build_embedder: Callable[[PlainModelSpec], ImageTextEmbedder] = _build
+build_detector: Callable[[DetectorSpec], PersonDetector] = _build
+build_pose_model: Callable[[PoseModelSpec], PoseModel] = _build
+build_image_editor: Callable[[ImageEditorSpec], ImageEditor] = _build
+build_content_filter: Callable[[ContentFilterSpec], ContentFilter] = _build
+build_image_search: Callable[[GoogleSearch | OpenverseSearch | PluginSearch], ImageSearch] = _build
+"""A folder's search needs its images and their vectors: `loupe.flows.ccd.searching` makes it."""
 
 
 _loaded: list[tuple[ChatModelSpec, Any]] = []
@@ -173,16 +178,6 @@ def _load(spec: VllmChat) -> ChatModel:
         return model
 
 
-def build_embedder(spec: PlainModelSpec) -> ImageTextEmbedder:
-    """The embedder that `spec` describes, loaded; only its own libraries are imported.
-
-    Raises:
-        MissingExtraError: the extra that the provider needs is not installed.
-        ModelError: the model could not be loaded.
-    """
-    return cast("ImageTextEmbedder", _build(spec))
-
-
 def pinned(spec: PlainModelSpec) -> PlainModelSpec:
     """The same specification with digests of files, or the commit of a hub's revision.
 
@@ -231,16 +226,6 @@ def _transformers_revision(spec: TransformersEmbedder | MllmEmbedder) -> dict[st
     }
 
 
-def build_detector(spec: DetectorSpec) -> PersonDetector:
-    """The detector that `spec` describes, loaded; only its own libraries are imported.
-
-    Raises:
-        MissingExtraError: the extra that the provider needs is not installed.
-        ModelError: the model could not be loaded.
-    """
-    return cast("PersonDetector", _build(spec))
-
-
 def pinned_detector(spec: DetectorSpec) -> DetectorSpec:
     """The same specification with its checkpoint's digest, so that no other one is loaded.
 
@@ -252,37 +237,6 @@ def pinned_detector(spec: DetectorSpec) -> DetectorSpec:
     from loupe.models.weights import checkpoint_digest
 
     return spec.model_copy(update={"checkpoint_sha256": checkpoint_digest(spec.checkpoint)})
-
-
-def build_pose_model(spec: PoseModelSpec) -> PoseModel:
-    """Build the pose model that `spec` describes; only its own libraries are imported.
-
-    Raises:
-        MissingExtraError: the extra that the model needs is not installed.
-        ModelError: the model could not be loaded.
-    """
-    return cast("PoseModel", _build(spec))
-
-
-def build_image_editor(spec: ImageEditorSpec) -> ImageEditor:
-    """The editor that `spec` describes, loaded and ready; only its own libraries are imported.
-
-    Raises:
-        MissingExtraError: the extra that the provider needs is not installed.
-        ModelError: the model could not be loaded.
-    """
-    return cast("ImageEditor", _build(spec))
-
-
-def build_image_search(spec: GoogleSearch | OpenverseSearch) -> ImageSearch:
-    """The search that `spec` describes.
-
-    A folder's search needs its images and their vectors: `loupe.flows.ccd.searching` makes it.
-
-    Raises:
-        ConfigurationError: something that it needs from the environment is missing.
-    """
-    return cast("ImageSearch", _build(spec))
 
 
 def runs_on_gpu(spec: NamedModel) -> bool:

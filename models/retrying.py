@@ -5,23 +5,21 @@ import random
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
-import httpx
-
 _FIRST_PAUSE_SECONDS = 0.5
 
 
-def wait_of(response: httpx.Response) -> float | None:
-    """Return the seconds that a `Retry-After` header asks to wait; None if there is none.
+def wait_of(header: str | None) -> float | None:
+    """Return the seconds that a `Retry-After` header (seconds, or a date) asks to wait.
 
-    The header states seconds or a date.
+    Returns None if there is none, or none that can be read.
     """
-    after = response.headers.get("retry-after", "").strip()
+    after = header or ""
     try:
         seconds = float(after)
     except ValueError:
         try:
             date = parsedate_to_datetime(after)
-        except ValueError:
+        except (ValueError, OverflowError):  # the second of the minute for a year with many digits
             return None
         seconds = (date.replace(tzinfo=date.tzinfo or UTC) - datetime.now(UTC)).total_seconds()
     return max(0.0, seconds) if math.isfinite(seconds) else None

@@ -148,13 +148,18 @@ def configuration_of(transformers: Any, ref: ModelRef) -> Any:
     )
 
 
+def is_place(name: str) -> bool:
+    """Tell whether the name of a model is the path of a folder, and none of the hub."""
+    return name.startswith((".", "/", "~"))
+
+
 def refuse_hidden_folder(ref: ModelRef) -> None:
     """Raise if a folder of the working folder would be loaded in place of a model of the hub.
 
     Raises:
         ModelError: there is a folder of that name; one that is meant is given as a path.
     """
-    if not ref.name.startswith((".", "/", "~")) and Path(ref.name).exists():
+    if not is_place(ref.name) and Path(ref.name).exists():
         raise ModelError(
             f"the working folder has a folder {ref.name!r}, which would be loaded in place of that "
             f"model of the hub; write './{ref.name}' if it is meant, or go to another folder"

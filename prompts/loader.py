@@ -121,7 +121,7 @@ def load_prompt(prompt_id: str, folder: Path = _FOLDER, *, needs_header: bool = 
     if is_text:
         if not document.content.strip():
             raise ConfigurationError(f"{path.name} is empty; expected what to ask a model")
-        values = _own_header(path) | values
+        values = {"id": path.stem, "version": "1", "source": path.name, "variables": ()} | values
     prompt = validated(Prompt, values, f"{path.name}: front matter")
     if prompt.id != path.stem:
         raise ConfigurationError(f"{path.name}: id must be the file's name; got {prompt.id!r}")
@@ -134,10 +134,6 @@ def load_prompt(prompt_id: str, folder: Path = _FOLDER, *, needs_header: bool = 
     if unused := sorted(declared - used):
         raise ConfigurationError(f"{path.name} declares unused variables: {', '.join(unused)}")
     return prompt
-
-
-def _own_header(path: Path) -> dict[str, Any]:
-    return {"id": path.stem, "version": "1", "source": path.name, "variables": ()}
 
 
 def _used_variables(path: Path, prompt: Prompt) -> set[str]:

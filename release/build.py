@@ -66,7 +66,7 @@ from loupe.release.format.files import (
 from loupe.release.format.manifest import MANIFEST, manifest_in, named, unnamed, write_listing
 from loupe.release.format.publishable import published_name, published_values
 from loupe.release.format.row_checks import BuiltRows
-from loupe.release.format.row_files import ParquetRows, texts_of
+from loupe.release.format.row_files import ParquetRows, built_rows, texts_of
 from loupe.release.format.rows import ReleaseRow
 from loupe.release.format.scratch import Scratch
 from loupe.release.format.signing import Signature, Signer, add_signature, write_signature
@@ -291,7 +291,7 @@ def _write_release(
         trackers=trackers,
         embedders=(
             _embedder_uses(connection, scratch.items())
-            if statistics.tasks or statistics.contrasts
+            if statistics.tasks or statistics.contrasts or contents.dataset_form
             else ()
         ),
         statistics=statistics,
@@ -305,6 +305,8 @@ def _write_release(
         of_persons=checks.of_persons,
         terms=terms_of(held, checks.permitted_terms),
     )
+    counted = {"strata": checks.strata(draft, built_rows(folder))}
+    draft = draft.model_copy(update={"statistics": statistics.model_copy(update=counted)})
     refuse_unpermitted(dataset, held, checks.permitted_terms)
     tally.derived.refuse(dataset)
     _refuse_leaks(draft)
@@ -424,8 +426,8 @@ def _is_there(out: Path, content: Path, manifest: Manifest, scratch: Scratch) ->
         return False
     if digest_of_file(out / MANIFEST) != digest_of_file(content / MANIFEST):
         raise IntegrityError(
-            f"{out} holds another release than what {manifest.name} would be "
-            f"now ({manifest.id[:12]}); releases never change: give the build another version"
+            f"{out} holds another release than the one that {manifest.name} would be now "
+            f"({manifest.id[:12]}); releases never change: give the build another version"
         )
     if fault := files_fault(out, scratch):
         raise IntegrityError(
@@ -450,7 +452,12 @@ def _holds(folder: Path, release_id: str) -> bool:
     return found is not None and found.id == release_id
 
 
-_FIRST_TIER = {"confusions": "v1", "confuse_caption": "v1", "duplicates": "v2"}
+_FIRST_TIER = {
+    "confusions": "v1",
+    "judge_confusions": "v1",
+    "confuse_caption": "v1",
+    "duplicates": "v2",
+}
 """The first tier in which a gate or stage is part of a release; v0 for all others."""
 
 
@@ -484,11 +491,13 @@ def _statistics(
         choices=checks.choices,
         errors=tuple(one for one in checks.errors() if has_part(one.queue.rpartition("-")[2])),
         agreement=checks.agreement,
-        judges=checks.judges(),
+        judges=checks.judges(wanted.tier),
         unused=tuple(one for one in checks.unused if has_part(one.stage)),
         gates=tuple(one for one in checks.gates() if has_part(one.gate)),
         originals=checks.originals(),
         quotas=checks.quotas(wanted.tier),
+        text_checks=checks.text_checks,
+        test_share=checks.test_share,
     )
 
 

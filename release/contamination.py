@@ -33,6 +33,8 @@ from loupe.schemas.release import (
     OriginalsStatistics,
     QuotaStatistics,
     ReleaseAbout,
+    StratumStatistics,
+    TextChecks,
     UnusedStatistics,
 )
 from loupe.schemas.shortcuts import ShortcutCertificate
@@ -505,6 +507,10 @@ def _uncertified(_folder: Path) -> None:
     """Ask no blind opponents."""
 
 
+CountStrata = Callable[[Manifest, Iterable[ReleaseRow]], tuple[StratumStatistics, ...]]
+"""Returns how many images are in each stratum, given the manifest and the rows."""
+
+
 class Checks(NamedTuple):
     """Additional content of the card.
 
@@ -514,11 +520,14 @@ class Checks(NamedTuple):
         audits: error rates found by audits; None for those in the store.
         errors: returns the error of the labels, inferred from all answers.
         agreement: agreement of annotators in the review queues of the dataset.
-        judges: returns how models that gave second opinions agree with the rules and with people.
+        judges: returns how models that gave second opinions agree with the rules and with people,
+            given the tier.
         unused: unusable responses of models.
         gates: returns who decided at which gate, which takes time and is asked for last.
         originals: returns the captions of sources that were flagged.
         quotas: returns what the build asked for, and what the release has, given its tier.
+        text_checks: the checks that compared rewrites with their captions.
+        test_share: the share of identities for testing that the build asked for.
         about: statements of the curators.
         against: compares the release with the named datasets, if any.
         of_persons: False where the build does not ask for the check of persons.
@@ -526,6 +535,7 @@ class Checks(NamedTuple):
         permitted_terms: reasons why terms in words of their own permit a release, by source.
         images: how images are written; None: by one encoder in a benchmark, else as stored.
         certify: measures what blind opponents reach, given the folder of the rows, if set.
+        strata: counts what captions state of people, given the manifest and the rows.
     """
 
     nearest: _Nearest | None = None
@@ -533,11 +543,13 @@ class Checks(NamedTuple):
     audits: tuple[AuditStatistics, ...] | None = None
     errors: Callable[[], tuple[ErrorStatistics, ...]] = tuple
     agreement: tuple[AgreementStatistics, ...] = ()
-    judges: Callable[[], tuple[JudgeStatistics, ...]] = tuple
+    judges: Callable[[Tier | None], tuple[JudgeStatistics, ...]] = lambda _tier: ()
     unused: tuple[UnusedStatistics, ...] = ()
     gates: Callable[[], tuple[GateStatistics, ...]] = tuple
     originals: Callable[[], tuple[OriginalsStatistics, ...]] = tuple
     quotas: Callable[[Tier | None], tuple[QuotaStatistics, ...]] = lambda _tier: ()
+    text_checks: TextChecks | None = None
+    test_share: float | None = None
     about: ReleaseAbout | None = None
     permitted_terms: Mapping[str, str] = MappingProxyType({})
     against: Against | None = None
@@ -545,6 +557,7 @@ class Checks(NamedTuple):
     of_persons: bool | None = None
     images: ReleasedImages | None = None
     certify: Certify = _uncertified
+    strata: CountStrata = lambda _manifest, _rows: ()
 
 
 UNCHECKED = Checks()

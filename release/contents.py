@@ -26,7 +26,7 @@ from loupe.db.release_rows import (
     own_records,
     strategy_origins,
 )
-from loupe.release.card.model_use import BUILTIN_PREFIX, model_uses
+from loupe.release.card.model_use import BUILTIN_PREFIX, model_uses, step_author
 from loupe.release.format.encoding import SUFFIX, Size, common_sizes, encoding_of
 from loupe.release.format.publishable import published_name
 from loupe.release.format.rows import (
@@ -177,11 +177,12 @@ class Contents:
             IntegrityError: if an image occurs twice, an identity is in two splits, or a contrastive
                 image is in another split than its anchor.
         """
-        tasks = contrasts = terms = False
+        tasks = contrasts = terms = faces = False
         for entity, image in self._chosen():
             tasks |= image.task is not None or image.tier is not None
             contrasts |= image.contrast is not None
             terms |= image.attribution is not None
+            faces |= image.faces is not None
             if image.split is None:
                 raise IntegrityError(
                     f"image {image.file_path!r} of {image.source} (entity {entity.id}) has no "
@@ -194,7 +195,7 @@ class Contents:
         own = own_columns_of(self.dataset_form) if self.dataset_form else ()
         self.encoding = _encoding(self._images, tasks=tasks, contrasts=contrasts)
         encoded = self.encoding is not None
-        self.form = RowForm(tasks, contrasts, terms or contrasts, own, encoded)
+        self.form = RowForm(tasks, contrasts, terms or contrasts, own, encoded, faces)
         for what, names in self._scratch.disorder():
             shown = "; ".join(names[:_SHOWN]) + (" and more" if len(names) > _SHOWN else "")
             raise IntegrityError(f"{self._dataset} holds {what} ({len(names):,}): {shown}")
@@ -497,7 +498,9 @@ class Contents:
 
     def models(self) -> tuple[ModelUse, ...]:
         """The models that wrote texts or proposed strategies, with their prompts."""
-        return model_uses(model_calls(self._connection, self._scratch.calls()), self._models)
+        steps = self.dataset_form.steps if self.dataset_form else ()
+        authors = self._models - {step_author(self._dataset, one) for one in steps}
+        return model_uses(model_calls(self._connection, self._scratch.calls()), authors)
 
 
 def _released_source(
@@ -555,6 +558,7 @@ def _row_of(
         contrast=_contrast(image.contrast, anchor) if image.contrast and anchor else None,
         terms=terms,
         own=released.own,
+        faces=image.faces,
     )
 
 

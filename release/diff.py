@@ -51,13 +51,18 @@ class RowDifference(Record):
 
 
 class DifferenceCounts(Record):
-    """The number of rows of each kind, and of texts (captions and translations)."""
+    """The number of rows of each kind, and of texts (captions and translations).
+
+    `images_replaced` counts the changed rows with another image under the same path. Its texts are
+    other ones only if their words differ.
+    """
 
     same: Count = 0
     added: Count = 0
     removed: Count = 0
     withdrawn: Count = 0
     changed: Count = 0
+    images_replaced: Count = 0
     texts_added: Count = 0
     texts_removed: Count = 0
     texts_withdrawn: Count = 0
@@ -76,8 +81,8 @@ class ComparedRelease(Record):
 class Difference(Record):
     """All differences of two releases.
 
-    `manifest` names other parts of the manifest that differ, apart from versions, ids and
-    statistics, which follow from the rows.
+    `manifest` names other parts of the manifest that differ, and tables of `lineage/`, apart from
+    versions, ids and statistics, which follow from the rows.
     """
 
     before: ComparedRelease
@@ -159,7 +164,7 @@ def compare_releases(
         before=_compared(old),
         after=_compared(new),
         counts=DifferenceCounts(**counted),
-        manifest=_other_differences(old, new),
+        manifest=tuple(_differing_names(_other_values(old), _other_values(new))),
         rows=tuple(rows),
     )
 
@@ -261,6 +266,11 @@ def _difference(
         kind = "withdrawn" if is_withdrawn else "removed"
     counted[kind] += 1
     old, new = _texts(before), _texts(after)
+    if before and after and before["sha256"] != after["sha256"]:
+        counted["images_replaced"] += 1
+        kept = set(old.values()) & set(new.values())
+        old = {id_: text for id_, text in old.items() if text not in kept}
+        new = {id_: text for id_, text in new.items() if text not in kept}
     hidden = set(known.texts)
     if known.takes_row(row):
         hidden |= old.keys() | new.keys()
@@ -303,10 +313,6 @@ def _compared(release: ListedRelease) -> ComparedRelease:
     )
 
 
-def _other_differences(old: ListedRelease, new: ListedRelease) -> tuple[str, ...]:
-    return tuple(_differing_names(_other_values(old), _other_values(new)))
-
-
 def _differing_names(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
     for name in sorted(old.keys() | new.keys()):
         if old.get(name) != new.get(name):
@@ -314,5 +320,5 @@ def _differing_names(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator
 
 
 def _other_values(release: ListedRelease) -> dict[str, Any]:
-    values = release.manifest.model_dump(mode="json", exclude=_ALWAYS_DIFFERENT)
-    return {**values, "lineage": [release.digest(table.path) for table in TABLES]}
+    values = release.manifest.model_dump(mode="json", exclude=_ALWAYS_DIFFERENT | {"lineage"})
+    return values | {f"lineage ({table.name})": release.digest(table.path) for table in TABLES}

@@ -26,7 +26,7 @@ from loupe.release.format.manifest import MANIFEST, read_values
 from loupe.release.format.signing import SIGNATURE, verify_signature
 from loupe.schemas.base import VERSION_PATTERN, Count, DatasetName, HexSha256, Record, Version
 from loupe.schemas.errors import ConfigurationError, IntegrityError, ServiceError, UsageError
-from loupe.schemas.processes import batches
+from loupe.schemas.grouping import batches
 from loupe.schemas.withdrawal import version_numbers
 
 _MOST_IMAGES: Final = 10_000

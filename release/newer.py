@@ -1,4 +1,4 @@
-"""Newer releases of the same dataset and tier: an old one verifies as well as the newest."""
+"""Finds newer releases of the same dataset and tier; an old release verifies as well as they do."""
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path

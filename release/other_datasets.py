@@ -9,7 +9,8 @@ from loupe.release.format.manifest import MANIFEST
 from loupe.release.format.row_files import ListedRelease, chosen_split
 from loupe.release.format.rows import ReleaseRow
 from loupe.schemas.errors import UsageError
-from loupe.schemas.processes import batches, ordered_map
+from loupe.schemas.grouping import batches
+from loupe.schemas.processes import ordered_map
 
 _ENDINGS = ".avif .bmp .gif .heic .heif .jpe .jpeg .jpg .png .tif .tiff .webp"
 IMAGE_SUFFIXES = frozenset(_ENDINGS.split())

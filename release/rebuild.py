@@ -74,17 +74,20 @@ def _stated_checks(manifest: Manifest) -> Checks:
         audits=statistics.audits,
         agreement=statistics.agreement,
         errors=lambda: statistics.errors,
-        judges=lambda: statistics.judges,
+        judges=lambda _tier: statistics.judges,
         unused=statistics.unused,
         gates=lambda: statistics.gates,
         originals=lambda: statistics.originals,
         quotas=lambda _tier: statistics.quotas,
+        text_checks=statistics.text_checks,
+        test_share=statistics.test_share,
         of_persons=manifest.of_persons,
         about=manifest.about,
         contamination=manifest.contamination,
         permitted_terms={one.source: one.basis for one in manifest.terms.permissions},
         images=manifest.encoding or "stored",
         certify=lambda _folder: manifest.shortcuts,
+        strata=lambda _manifest, _rows: statistics.strata,
     )
 
 

@@ -1,4 +1,4 @@
-"""The shortcut certificate of a release: what opponents reach that do not look at the content.
+"""The shortcut certificate of a release: the scores of opponents that cannot see its content.
 
 A contrastive release asks for differences between an image and its edits, so nothing but their
 content may say which is the original. If the wording of a caption says which collection it is
@@ -17,11 +17,10 @@ import numpy as np
 
 from loupe.release.format.row_files import (
     ListedRelease,
+    built_rows,
     chosen_split,
-    read_parquet_rows,
-    shards_among,
 )
-from loupe.release.format.rows import BESIDE_IMAGES, SPLITS, ReleaseRow
+from loupe.release.format.rows import SPLITS, ReleaseRow
 from loupe.retrieval.shortcuts.features import (
     Features,
     Looks,
@@ -31,23 +30,24 @@ from loupe.retrieval.shortcuts.features import (
     text_features,
 )
 from loupe.retrieval.shortcuts.opponents import (
-    FEWEST_GROUPS,
     Evidence,
     corrected,
     find_wanted,
     match_pairs,
     tell_class,
 )
-from loupe.schemas.base import Split, sha256_of
+from loupe.schemas.base import sha256_of
 from loupe.schemas.decoders import decode_limited
 from loupe.schemas.errors import UsageError
 from loupe.schemas.processes import ordered_map
 from loupe.schemas.shortcuts import (
+    FEWEST_GROUPS,
     MARGIN,
     BlindResult,
     Percent,
     ShortcutCertificate,
     ShortcutQuestion,
+    TooFew,
 )
 from loupe.schemas.validation import nearest_hint
 
@@ -95,7 +95,7 @@ def certify_build(
     refuse: bool = True,
     on_first: Callable[[], object] = lambda: None,
 ) -> ShortcutCertificate | None:
-    """Return the certificate of a release that is being built; None if nothing could be asked.
+    """Return the certificate of a release that is being built; None if there is nothing to ask.
 
     It is of the test split, or else of the validation or training split.
 
@@ -109,16 +109,14 @@ def certify_build(
         UsageError: an opponent is better than chance by more than the margin, and the build does
             not accept that.
     """
-    shards = shards_among(f"data/{one.name}" for one in (folder / "data").glob("*.parquet"))
-    split = next(one for one in reversed(SPLITS) if _of_split(shards, one))
-
-    def rows() -> Iterator[ReleaseRow]:
-        for shard in _of_split(shards, split):
-            yield from map(ReleaseRow.of, read_parquet_rows(folder / shard, BESIDE_IMAGES))
-
-    found = _Opponents(rows, lambda path: looks_of((folder / path).read_bytes()), on_first)
+    split = next(one for one in reversed(SPLITS) if any((folder / "data").glob(f"{one}-*")))
+    found = _Opponents(
+        partial(built_rows, folder, split),
+        lambda path: looks_of((folder / path).read_bytes()),
+        on_first,
+    )
     results = found.results()
-    if not results:
+    if not (results or found.too_few):
         return None
     certificate = ShortcutCertificate(
         split=split,
@@ -130,10 +128,6 @@ def certify_build(
     if refuse:
         _refuse(certificate)
     return certificate
-
-
-def _of_split(shards: Sequence[str], split: Split) -> list[str]:
-    return [one for one in shards if one.startswith(f"data/{split}-")]
 
 
 def _refuse(certificate: ShortcutCertificate) -> None:
@@ -208,7 +202,7 @@ class _Opponents:
         self._rows = rows
         self._look = look
         self._on_first = on_first
-        self.too_few: tuple[ShortcutQuestion, ...] = ()
+        self.too_few: tuple[TooFew, ...] = ()
 
     def results(self) -> tuple[BlindResult, ...]:
         """What opponents reach, with p-values for all of them together."""
@@ -234,13 +228,14 @@ class _Opponents:
             found += self._of_candidates(images[_WITH].keys() | images[_WITHOUT].keys())
         return corrected(found)
 
-    def _tell(self, questions: Sequence[ShortcutQuestion]) -> None:
-        self.too_few = (*self.too_few, *questions)
+    def _tell(self, groups: int, *questions: ShortcutQuestion) -> None:
+        found = [TooFew(question=question, groups=groups) for question in questions]
+        self.too_few = (*self.too_few, *found)
 
     def _of_groups(self, anchors: set[str]) -> Iterator[BlindResult]:
         """Yield how often each opponent finds the original of a contrastive group."""
         if len(anchors) < FEWEST_GROUPS:
-            self._tell(("original image", "original captions", "matching pair"))
+            self._tell(len(anchors), "original image", "original captions", "matching pair")
             return
         self._on_first()
         rows = [row for row in self._rows() if _group_of(row) in anchors]
@@ -273,7 +268,7 @@ class _Opponents:
             people.setdefault(row.source, set()).add(row.id)
         large = {source for source, ids in people.items() if len(ids) >= FEWEST_GROUPS}
         if len(large) < 2:
-            self._tell(("source of a caption",))
+            self._tell(sorted([0, *map(len, people.values())])[-2], "source of a caption")
             return
         self._on_first()
         texts, ids, sources = [], [], []
@@ -292,8 +287,8 @@ class _Opponents:
         """Yield how often files tell images with captions from those without."""
         rows = [row for row in self._rows() if row.file_path in paths]
         kinds = [_WITH if row.captions else _WITHOUT for row in rows]
-        if min(map(kinds.count, (_WITH, _WITHOUT))) < FEWEST_GROUPS:
-            self._tell(("image with captions",))
+        if (fewest := min(map(kinds.count, (_WITH, _WITHOUT)))) < FEWEST_GROUPS:
+            self._tell(fewest, "image with captions")
             return
         self._on_first()
         for evidence in self._image_evidence(rows):

@@ -206,14 +206,14 @@ def contrastive_samples(listed: object, name: str) -> ContrastiveSamples:
     for at, one in enumerate(samples):
         if one.contrastive_type is None and anchors.setdefault(one.group, at) != at:
             raise FormatError(
-                f"{name}: group {one.group!r} must have one sample with 'contrastive_type' null, "
-                f"its anchor; samples {anchors[one.group]} and {at} (from 0) are both"
+                f"{name}: group {one.group!r} has two anchors (samples {anchors[one.group]} and "
+                f"{at}, counted from 0); exactly one may have 'contrastive_type' null"
             )
     for at, one in enumerate(samples):
         if one.group not in anchors:
             raise FormatError(
                 f"{place(name, at)}: its group {one.group!r} has no anchor; "
-                f"wanted one sample of the group with 'contrastive_type' null"
+                f"exactly one sample of a group must have 'contrastive_type' null"
             )
     return ContrastiveSamples(
         tuple(one.image for one in samples),

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from loupe.schemas.errors import FormatError
+from loupe.schemas.errors import BadRowError, FormatError
 
 # Unit rows: float32, of unit length, validated.
 #
@@ -124,9 +124,9 @@ def _at_common_scale(rows: NDArray[np.float64], at: Ids, name: str) -> NDArray[n
 
 def _refuse_rows(bad: Ids, name: str, wanted: str, got: str) -> None:
     if len(bad):
-        raise FormatError(
-            f"{name}: every row must be {wanted}, row {bad[0]:,} (from 0) is not: {got}"
-        )
+        row = int(bad[0])
+        message = f"{name}: every row must be {wanted}, row {row:,} (from 0) is not: {got}"
+        raise BadRowError(message, row)
 
 
 # Arrays from `.npy` files.
@@ -146,6 +146,6 @@ def read_array(path: Path) -> NDArray[np.generic]:
         raise FormatError(f"{path} cannot be read: {error.strerror or error}") from error
     except (ValueError, EOFError) as error:
         raise FormatError(
-            f"{path} is no .npy file, is cut, or holds objects; wanted an array of numbers"
+            f"{path} is not a .npy file, is cut off, or holds objects; expected numbers"
         ) from error
     return array

@@ -10,6 +10,8 @@ from loupe.schemas.base import IF_ANY, IF_KNOWN, DatasetName, Record, Split, Ver
 from loupe.schemas.columns import TableColumns, listed
 from loupe.schemas.encoding import ReleasedImages
 from loupe.schemas.errors import ConfigurationError
+from loupe.schemas.faces import Faces
+from loupe.schemas.licences import nearest_licence
 from loupe.schemas.plugins import plugins
 from loupe.schemas.records import Granularity, Method
 from loupe.schemas.retrieval_task import RENDERED_TASKS, TASK_FORMS, TaskForm
@@ -85,6 +87,19 @@ def _one_of_the_splits(split: object) -> object:
     return split
 
 
+def _require_spelt(licence: str | None, permitted_by: str | None = None) -> None:
+    """Refuse a misspelt licence, under which nothing could be released, before it is stored.
+
+    Raises:
+        ValueError: it is no known licence, similar to one, and no reason permits such terms.
+    """
+    if licence and permitted_by is None and (near := nearest_licence(licence)):
+        raise ValueError(
+            f"licence {licence!r} is no known one; did you mean {near!r}? If these are terms of "
+            f"their own, state why they permit a release (permitted_by)"
+        )
+
+
 class SourceSpec(TableColumns):
     """The annotations of images with the folder that their paths are relative to, and the columns.
 
@@ -99,16 +114,19 @@ class SourceSpec(TableColumns):
         images: the folder that image paths are relative to; None for that of the annotations.
         split: the split to draw from; if stated, that of all records of a file without splits.
         granularity: how detailed the captions are; None for that of the format.
-        least_side_px: images with a smaller side are quarantined.
-        greatest_aspect: images with one side more than so many times the other are quarantined.
+        least_side_px: images with a shorter side are quarantined.
+        greatest_aspect: images whose longer side is more than this many times the shorter one are
+            quarantined.
         identities: the number of identities to draw; None for that of the build.
-        images_per_identity: the most images of an identity; None for all.
+        images_per_identity: the maximum number of images per identity; None for all.
         licence: the terms of the images; None for those of the format.
         citation: the publication to cite; None for that of the format.
         homepage: the page of the collection; None for that of the format.
         correction: why these terms differ from those that were imported; it is published.
         permitted_by: why terms in free text, which no program can check, permit the release; it is
             published.
+        faces: what is done to faces before images are stored: `keep`, `blur` or `replace`; by
+            default that of the build. Another choice makes it another source.
     """
 
     name: DatasetName
@@ -126,6 +144,12 @@ class SourceSpec(TableColumns):
     homepage: str | None = None
     correction: str | None = Field(default=None, pattern=r"\S")
     permitted_by: str | None = Field(default=None, pattern=r"\S")
+    faces: Faces = "keep"
+
+    @model_validator(mode="after")
+    def _licence_is_spelt(self) -> Self:
+        _require_spelt(self.licence, self.permitted_by)
+        return self
 
     @property
     def columns(self) -> TableColumns | None:
@@ -163,6 +187,7 @@ class VideoSourceSpec(Record):
         homepage: the page of the collection.
         correction: why these terms differ from those that were imported; it is published.
         permitted_by: why terms in free text permit the release; it is published.
+        faces: what is done to faces before crops are stored, by default that of the build.
         detections: a folder with the boxes of people, a MOTChallenge file for each video; no
             detector is used then.
         every_nth_frame: only every n-th frame is read; None for the setting of the profile.
@@ -180,9 +205,23 @@ class VideoSourceSpec(Record):
     homepage: str | None = None
     correction: str | None = Field(default=None, pattern=r"\S")
     permitted_by: str | None = Field(default=None, pattern=r"\S")
+    faces: Faces = "keep"
     detections: PlacedPath | None = None
     every_nth_frame: int | None = Field(default=None, ge=1)
     frame_rate: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+
+    @model_validator(mode="after")
+    def _licence_is_spelt(self) -> Self:
+        _require_spelt(self.licence, self.permitted_by)
+        return self
+
+
+def _with_faces(source: Any, faces: Any) -> Any:
+    """Return a source, or the values of one, with what is done to faces unless it states that."""
+    if isinstance(source, dict):
+        return {"faces": faces} | source
+    is_stated = not isinstance(source, Record) or "faces" in source.model_fields_set
+    return source if is_stated else source.model_copy(update={"faces": faces})
 
 
 class Build(Record):
@@ -200,9 +239,11 @@ class Build(Record):
             released.
         images: how images are released: `stored` (as they are) or the settings of one encoder for
             all of them. By default, benchmarks of tasks and of contrasts have an encoder.
-        accepted_shortcuts: what blind opponents may find (`loupe.schemas.shortcuts`), by question
-            or by name, such as `source of a caption`; anything else refuses the release.
-        strict: whether a release is refused that lacks something the build asked for.
+        accepted_shortcuts: shortcuts that do not stop a release, by question or by opponent, such
+            as `source of a caption` (docs/shortcuts.md).
+        faces: what is done to faces before images of the sources, and images that are found or
+            edited, are stored: `keep`, `blur` or `replace` (docs/people.md).
+        strict: refuse a release that lacks something the build asked for.
         sources: the sources of the dataset.
     """
 
@@ -215,6 +256,7 @@ class Build(Record):
     max_unusable_share: float = Field(default=0.5, gt=0, le=1)
     images: ReleasedImages | None = IF_KNOWN
     accepted_shortcuts: Annotated[tuple[AcceptedShortcut, ...], BeforeValidator(listed)] = IF_ANY
+    faces: Faces = "keep"
     strict: bool = False
     sources: tuple[SourceSpec | VideoSourceSpec, ...] = Field(min_length=1)
 
@@ -230,6 +272,17 @@ class Build(Record):
         others = {key: value for key, value in values.items() if key != "gate"}
         needed = [key for key in cls.gate_keys() if cls.model_fields[key].default is not None]
         return dict.fromkeys(needed, values["gate"]) | others
+
+    @model_validator(mode="before")
+    @classmethod
+    def _treat_faces_of_sources(cls, values: Any) -> Any:
+        """Let `faces` of the build count for every source that has no key of its own."""
+        if not isinstance(values, dict) or "faces" not in values or "sources" not in values:
+            return values
+        faces, sources = values["faces"], values["sources"]
+        if not isinstance(sources, list | tuple):
+            return values
+        return values | {"sources": [_with_faces(one, faces) for one in sources]}
 
     @classmethod
     def gate_keys(cls) -> tuple[str, ...]:
@@ -269,7 +322,7 @@ class UFine3CBuild(Build):
             English descriptions of people.
         version: the version of the release.
         identities_per_source: the number of identities to draw from each source.
-        images_gate: who looks at drawn images before models are paid for; None: nobody is asked.
+        images_gate: who looks at drawn images before models are paid for; None: nobody.
         originals_gate: who reviews captions of the sources that a check flagged; with `auto` they
             are left out.
         rewrites_gate: who reviews rewrites.
@@ -299,9 +352,9 @@ class UFine6926Build(Build):
         test_share: the share of identities for testing; 2,000 of 6,926 in the paper.
         tracklets_gate: who reviews tracklets.
         descriptions_gate: who describes images.
-        drafts: whether one of the annotators of an image starts from a draft of the first model of
-            `[describe]`; in the paper nobody does.
-        drawn: whether the people are drawings, which a pose model does not know: none is used.
+        drafts: one of the annotators of an image starts from a draft of the first model of
+            `[describe]`; in the paper, nobody does.
+        drawn: the people are drawings, which a pose model does not recognise: none is used.
     """
 
     dataset: DatasetName = "ufine6926"
@@ -315,7 +368,7 @@ class UFine6926Build(Build):
 
 
 class TaskSpec(Record):
-    """The first images of a task: a number of images of a source, or drawn for it.
+    """The first images of a task: images of a source, or images drawn for the task.
 
     Images of a source are selected by `names`, by `query`, or at random: among those with at least
     one of `categories`, if the source has them, or among all. `file` names a TOML file with further
@@ -328,7 +381,7 @@ class TaskSpec(Record):
             their source states (see `TaskForm`).
         images: the number of images in v0.
         source: the source of the images; None to draw them, if the task supports it.
-        names: a file with the paths of the images to choose from, one a line.
+        names: a file with the paths of the images to choose from, one per line.
         query: take the images most similar to this text, by the embedder of the profile.
         categories: take images with one of these categories of the source.
         pool: the number of images to draw; those that are not chosen serve for confusing captions
@@ -406,18 +459,20 @@ class TaskSpec(Record):
 class RecosBuild(Build):
     """A ReCoS-style benchmark (ReCoS, section 3), in its versions up to `last`.
 
-    v0 are the first images of the tasks, with five captions each. v1 adds to each a similar one of
-    the same source with confusing captions. v2 adds `neighbours` images for each of those, without
-    captions. They are released as 0.REVISION, 1.REVISION and 2.REVISION. A gate is `required`,
-    `sample:RATE` or `auto` (no review: uncertain captions are dropped, and images are kept).
+    v0 has the first images of the tasks, with five captions each. v1 adds a similar image of the
+    same source to each, with confusing captions. v2 adds `neighbours` images for each of these,
+    without captions. They are released as 0.REVISION, 1.REVISION and 2.REVISION. A gate is
+    `required`, `sample:RATE` or `auto` (no review: uncertain captions are dropped, and images are
+    kept).
 
     Attributes:
         revision: the last two numbers of the versions.
         last: the version to stop at.
         neighbours: the number of images of v2 for each image of v1.
-        further_rounds: the most rounds after a gate in which captions are written in the place of
-            those that were not accepted, and images taken instead of those without any.
-        selection_gate: who checks that images from sources fit their task; with `auto` all do.
+        further_rounds: the maximum number of rounds after a gate in which captions that were not
+            accepted, and images without captions, are replaced.
+        selection_gate: who checks that images from sources fit their task; with `auto`, all are
+            taken to fit.
         captions_gate: who reviews captions.
         confusions_gate: who reviews captions that may fit two images.
         duplicates_gate: who reviews pairs of images of v2 that may be the same.
@@ -491,9 +546,11 @@ class CcdBuild(Build):
         search_folder: a folder to search instead of a service on the web; each image has a licence,
             in the format of `licensed-images`.
         second_language: a language (ISO 639-1) in which every caption is written as well.
-        keep_lone_anchors: whether anchors without a contrastive image are refined and released as
-            well, so that the queries are those of the original dataset.
-        images_gate: who looks at drawn anchors before models are paid for; None: nobody is asked.
+        further_rounds: the maximum number of rounds in which the model proposes strategies to
+            replace those without an accepted image.
+        keep_lone_anchors: also refine and release anchors without a contrastive image, so that the
+            queries are those of the original dataset.
+        images_gate: who looks at drawn anchors before models are paid for; None: nobody.
         strategies_gate: who reviews strategies.
         candidates_gate: who reviews images that were found or edited.
         groups_gate: who reviews the captions of whole groups.
@@ -506,6 +563,7 @@ class CcdBuild(Build):
     methods: tuple[Method, ...] = Field(default=("search", "edit"), min_length=1)
     search_folder: PlacedPath | None = None
     second_language: str | None = Field(default=None, pattern=r"^[a-z]{2}$")
+    further_rounds: int = Field(default=0, ge=0)
     keep_lone_anchors: bool = False
     images_gate: Gate | None = None
     strategies_gate: Gate = "auto"

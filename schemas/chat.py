@@ -2,7 +2,7 @@
 
 import re
 from functools import cached_property
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field
@@ -14,6 +14,8 @@ def _storable(text: str) -> str:
     return text.replace("\0", "\\x00").encode("utf-8", "backslashreplace").decode("utf-8")
 
 
+RAISED, WRONG_RETURN = "raised", "wrong_return"
+"""Reasons of failures for which code of others is to blame: a step, or the model of a plugin."""
 REFUSED = "refused_request"
 """Reason for a request that a model does not accept in this form; it costs nothing."""
 
@@ -62,7 +64,7 @@ def require_private(address: str, variable: str | None) -> None:
     if variable is not None and not _PRIVATE.fullmatch(address):
         raise ValueError(
             f"the key in {variable} must not be sent unencrypted: base_url must begin with "
-            f"https://, or be of this machine (an ssh tunnel is); got {address}"
+            f"https://, or name this machine (as with an ssh tunnel); got {address}"
         )
 
 
@@ -75,6 +77,10 @@ class ModelRef(Record):
     def __str__(self) -> str:
         """`name@revision`."""
         return f"{self.name}@{self.revision}"
+
+
+UNPINNED = ("main", "master", "latest")
+"""Revisions that name another model when its files change."""
 
 
 class NamedModel(Record):
@@ -97,6 +103,18 @@ class NamedModel(Record):
     def parameters(self) -> dict[str, Any]:
         """Return everything, besides name and revision, that determines its results."""
         return {name: getattr(self, name) for name in self.determined_by}
+
+
+class PluginModel(NamedModel):
+    """The model of a plugin, by its name among the entry points `loupe.models`.
+
+    `options` are what it is made with.
+    """
+
+    determined_by = ("options",)
+    provider: Literal["plugin"]
+    revision: str = "1"
+    options: dict[str, Any] = Field(default_factory=dict)
 
 
 class ServedModel(Record):
@@ -174,7 +192,8 @@ class ChatFailure(Record):
 
     `reason` is a snake_case word (`timeout`, `rate_limited`, `server_error`, `refused_request`,
     `unreachable`, `unreadable_answer`, `content_filter`, `answer_in_reasoning`, `quota_exhausted`,
-    `misconfigured`: key, address, model name or parameters are wrong).
+    `misconfigured`: key, address, model name or parameters are wrong; `raised`, `wrong_return`: the
+    model of a plugin is wrong).
     `retriable` says whether a later attempt may succeed: such inputs stay pending, the others are
     quarantined. `raw` is the server's response. Tokens are those that were charged nevertheless;
     None if an answer does not state them.
@@ -190,7 +209,7 @@ class ChatFailure(Record):
     @property
     def is_paid(self) -> bool:
         """Whether an answer of any kind was returned, so that the call must not be repeated."""
-        return not self.retriable and self.reason != REFUSED
+        return not self.retriable and self.reason not in (REFUSED, RAISED, WRONG_RETURN)
 
 
 ChatOutcome = ChatAnswer | ChatFailure

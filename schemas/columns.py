@@ -17,17 +17,17 @@ class TableColumns(Record):
     """The columns of records that hold what; case does not matter.
 
     Attributes:
-        image: the column of the image or its path; None for the first usual one that there is
-            (`image`, `file_name`, `path` …), else images are called after their identity.
-        identity: the column of what the image shows; None for `identity`, if there is one; else
-            each image is its own.
-        captions: the columns of captions; none for the first usual one that there is.
-        split_column: the column of the split; None for `split`, if there is one.
+        image: the column of the image or its path; None: the first usual column that exists
+            (`image`, `file_name`, `path` …), else image files are named after their identity.
+        identity: the column of what the image shows; None: `identity`, if it exists, else each
+            image has an identity of its own.
+        captions: the columns of captions; none: the first usual column that exists.
+        split_column: the column of the split; None: `split`, if it exists.
         licence_column: the column of the image's own licence.
         attribution: the column of the creator to name.
         source_url: the column of the image's page.
-        delimiter: what separates the cells of a text file; None to find out.
-        encoding: the encoding of a text file, such as `cp1252`; None to find out.
+        delimiter: what separates the cells of a text file; None to detect it.
+        encoding: the encoding of a text file, such as `cp1252`; None to detect it.
     """
 
     image: str | None = None

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, field_validator, model_validator
 
 from loupe.schemas.base import Record, TorchDevice
-from loupe.schemas.chat import NamedModel
+from loupe.schemas.chat import NamedModel, PluginModel
 from loupe.schemas.validation import PlacedPath
 
 _FAMILIES = Path(__file__).with_name("mllm_families.toml")
@@ -38,16 +38,14 @@ class BuiltinStillsEmbedder(_EmbedderBase):
     revision: ModelWord = "2"
 
 
-class PluginEmbedder(_EmbedderBase):
+class PluginEmbedder(PluginModel):
     """The embedder of a plugin, by its name among the entry points `loupe.models`.
 
     `options` are what it is made with.
     """
 
-    determined_by = ("options",)
-    provider: Literal["plugin"]
+    name: ModelWord
     revision: ModelWord = "1"
-    options: dict[str, Any] = Field(default_factory=dict)
 
 
 class TorchEmbedderSpec(_EmbedderBase):
@@ -162,7 +160,9 @@ class MllmEmbedder(TorchEmbedderSpec):
     def _is_known(cls, family: str) -> str:
         if family not in mllm_families():
             known = ", ".join(mllm_families())
-            raise ValueError(f"must be one of {known} for a checkpoint that is none of theirs")
+            raise ValueError(
+                f"must be one of {known}, because the checkpoint is not a published one"
+            )
         return family
 
     @property

@@ -6,7 +6,8 @@ LoupeError
 ├── UsageError                the user's input cannot be used (exit code 2)
 │   ├── ConfigurationError    a profile, a build file or an environment variable is invalid
 │   ├── FormatError           a file is not in the declared format
-│   │   └── UnknownColumnError  it is, but lacks a column that is stated
+│   │   ├── UnknownColumnError  it is, but lacks a column that is stated
+│   │   └── BadRowError         a row of numbers cannot be used
 │   └── MissingExtraError     an optional dependency is not installed
 ├── IntegrityError            stored or released data does not match its description
 │   ├── BlobMismatchError     bytes do not match their digest
@@ -31,6 +32,10 @@ class LoupeError(Exception):
 
     exit_code = 1
 
+    def _render_traceback_(self) -> list[str]:
+        """Return what notebooks show instead of a traceback: IPython asks for it by this name."""
+        return [f"{type(self).__name__}: {self}"]
+
 
 class UsageError(LoupeError):
     """The user's input cannot be used."""
@@ -48,6 +53,14 @@ class FormatError(UsageError):
 
 class UnknownColumnError(FormatError):
     """A file lacks a column that is stated."""
+
+
+class BadRowError(FormatError):
+    """A row of numbers cannot be used; `row` is its index."""
+
+    def __init__(self, message: str, row: int) -> None:
+        super().__init__(message)
+        self.row = row
 
 
 class MissingExtraError(UsageError):

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from loupe.schemas.base import Box, Record, canonical_json, digest_of, sha256_of
-from loupe.schemas.chat import ChatImage, ModelRef, NamedModel
+from loupe.schemas.chat import ChatImage, ModelRef, NamedModel, PluginModel
 
 
 class EditRequest(Record):
@@ -110,4 +110,12 @@ class QwenImageEdit(NamedModel):
         return self
 
 
-ImageEditorSpec = Annotated[BuiltinEditor | QwenImageEdit, Field(discriminator="provider")]
+class PluginEditor(PluginModel):
+    """The editor of a plugin; `steps` are the steps of an edit, for provenance."""
+
+    steps: int = Field(default=1, ge=1)
+
+
+ImageEditorSpec = Annotated[
+    BuiltinEditor | QwenImageEdit | PluginEditor, Field(discriminator="provider")
+]

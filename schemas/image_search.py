@@ -4,8 +4,15 @@ from typing import Annotated, Any, ClassVar, Final, Literal, Self, get_args
 
 from pydantic import Field, model_validator
 
-from loupe.schemas.base import Record, Sha256, canonical_json, digest_of
-from loupe.schemas.chat import ModelRef, NamedModel, RawText, ServerAddress, require_private
+from loupe.schemas.base import IF_ANY, Record, Sha256, canonical_json, digest_of
+from loupe.schemas.chat import (
+    ModelRef,
+    NamedModel,
+    PluginModel,
+    RawText,
+    ServerAddress,
+    require_private,
+)
 from loupe.schemas.embedding import BuiltinStillsEmbedder, EmbeddingModelSpec
 from loupe.schemas.licences import PUBLIC_DOMAIN, one_of
 
@@ -119,6 +126,8 @@ class SearchHit(Record):
         licence_basis: `stated` if the service states the licence of this image; `filter` if it does
             not, but only returns images that pass a filter for these licences.
         licence_url: terms of the licence.
+        flags: what the service says of its content that the profile does not permit: `mature`, or a
+            word of the service.
     """
 
     rank: int = Field(ge=1)
@@ -132,6 +141,7 @@ class SearchHit(Record):
     width_px: int | None = Field(default=None, gt=0)
     height_px: int | None = Field(default=None, gt=0)
     media_type: RawText | None = None
+    flags: tuple[RawText, ...] = IF_ANY
 
 
 class UnreadableResult(Record):
@@ -355,7 +365,14 @@ class FolderSearch(_SearchBase):
         }
 
 
+class PluginSearch(PluginModel, _SearchBase):
+    """The search of a plugin; its hits are downloaded as those of other services."""
+
+    daily_budget: int | None = Field(default=None, ge=0)
+    prices: SearchPrices | None = None
+
+
 ImageSearchSpec = Annotated[
-    GoogleSearch | OpenverseSearch | FolderSearch, Field(discriminator="provider")
+    GoogleSearch | OpenverseSearch | FolderSearch | PluginSearch, Field(discriminator="provider")
 ]
 """All services for image searches."""

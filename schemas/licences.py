@@ -1,5 +1,6 @@
 """Licences of images: their names, SPDX expressions, and what they require of users."""
 
+import difflib
 import re
 import tomllib
 from collections.abc import Iterable
@@ -41,6 +42,7 @@ _WORDS: Final = (
 _ELEMENTS: Final = re.compile(
     r"(?:cc[\s-]+)?by((?:[\s,/-]+(?:nc|nd|sa))*)(?:[\s-]+v?(\d\.\d)(?:[\s-]+(igo|[a-z]{2}))?)?"
 )
+_VERSIONS: Final = ("1.0", "2.0", "2.1", "2.5", "3.0", "4.0")
 _ONE_OF: Final = "one of "
 
 
@@ -122,6 +124,8 @@ def _of_address(url: str) -> str | None:
 def _composed(conditions: str, version: str | None, country: str | None) -> str | None:
     elements = set(re.findall(r"[a-z+]+", conditions))
     if not elements <= {"nc", "nd", "sa"} or {"nd", "sa"} <= elements:
+        return None
+    if version and version not in _VERSIONS:
         return None
     parts = ["CC", "BY", *(mark.upper() for mark in ("nc", "nd", "sa") if mark in elements)]
     if version:
@@ -253,6 +257,28 @@ def licence_of(text: str) -> Licence | None:
         names = name.removeprefix(_ONE_OF).split(", ")
         return _licence(" OR ".join(map(_spdx, names)), (frozenset(names),))
     return _parsed(text)
+
+
+_NEAR: Final = 0.7
+_MOST_CHARACTERS: Final = 40
+
+
+def nearest_licence(text: str) -> str | None:
+    """Return the SPDX name that `text` probably misspells.
+
+    Returns None for known licences, for terms in words of their own, and for a `LicenseRef-`.
+    """
+    if len(text) > _MOST_CHARACTERS or text.startswith(_OURS) or licence_of(text) is not None:
+        return None
+    listed = [one for one in _licensing().known_symbols if one in _OTHERS or one.startswith("CC-")]
+    names = {_plain(one): one for one in listed if not one.startswith(_OURS)}
+    near = difflib.get_close_matches(_plain(text), names, n=1, cutoff=_NEAR)
+    return names[near[0]] if near else None
+
+
+def _plain(name: str) -> str:
+    words = re.findall(r"[a-z0-9.]+", name.casefold())
+    return "-".join(one for one in words if one not in ("licence", "license", "the"))
 
 
 def condition_names(text: str) -> tuple[Condition, ...] | None:

@@ -9,7 +9,8 @@ wall-clock time for workers that sleep.
 Workers are plain processes. Those of `multiprocessing` (and of pebble, which uses them) run the
 caller's main module again, so that a script without `if __name__ == "__main__"` would run twice.
 
-This limits cost and crashes, but is not a sandbox: a worker may read what its user may read.
+This limits cost and crashes, but is not a sandbox: a worker may read what its user may read. Its
+environment has no secrets, unless it runs code of the user.
 """
 
 import atexit
@@ -30,7 +31,7 @@ from contextlib import contextmanager, nullcontext, suppress
 from types import GeneratorType
 from typing import Any, Final, NoReturn, TypeVar
 
-from loupe.schemas.processes import PYTHON, processors
+from loupe.schemas.processes import LOCAL_VARIABLES, PYTHON, inherited, processors
 
 T = TypeVar("T")
 _CLOCK_PER_PROCESSOR_SECOND: Final = 10
@@ -66,6 +67,7 @@ def run_limited(
     seconds: float,
     memory: int | None = None,
     imports: Collection[str] = (),
+    inherits: bool = False,
 ) -> T:
     """Return the result of `function(*args)`, run in a worker process. Thread-safe.
 
@@ -77,12 +79,15 @@ def run_limited(
             (None: no limit).
         imports: modules that the worker imports before the time counts, in addition to those of the
             function and `args`.
+        inherits: whether the worker has all variables of the environment, keys included: only for
+            functions that decode nothing by strangers. It is then never given one that does.
 
     Raises:
         LimitExceededError: it exceeded its limits, or the process died.
         WorkerEndedError: the process ended by itself, as one does that cannot be set up.
     """
-    (result,) = _items(function, args, seconds, memory, imports)
+    workers = _own_workers if inherits else _workers
+    (result,) = _items(workers, function, args, seconds, memory, imports)
     return result  # type: ignore[no-any-return]
 
 
@@ -94,10 +99,11 @@ def iterate_limited(
     See `run_limited`; each item may take `seconds`. Arrays are not copied more than needed. Close
     the generator if it is not read to its end.
     """
-    return _items(function, args, seconds, memory)
+    return _items(_workers, function, args, seconds, memory)
 
 
 def _items(
+    workers: "_Workers",
     function: Callable[..., Any],
     args: tuple[Any, ...],
     seconds: float,
@@ -105,7 +111,7 @@ def _items(
     imports: Collection[str] = (),
 ) -> Generator[Any]:
     """Yield the items of a generator, or the result of another function as the only item."""
-    worker = _workers.take()
+    worker = workers.take()
     is_reusable = False
     try:
         worker.send((tuple(imports), function, args, seconds, memory))
@@ -116,7 +122,7 @@ def _items(
         is_reusable = kind != _OUT_OF_MEMORY
     finally:
         if is_reusable:
-            _workers.give_back(worker)
+            workers.give_back(worker)
         else:
             worker.kill()
     if kind == _OUT_OF_MEMORY:
@@ -152,7 +158,8 @@ def unpacked_error(packed: PackedError) -> Exception:
 class _Worker:
     """A process that runs calls one after the other."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, inherits: bool) -> None:
+        environment = dict(os.environ) if inherits else inherited(LOCAL_VARIABLES)
         self._calls = 0
         self._socket, theirs = socket.socketpair()
         with theirs:
@@ -161,7 +168,7 @@ class _Worker:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,  # decoders repeat there what files tell them
-                env=os.environ | _ENVIRONMENT,
+                env=environment | _ENVIRONMENT,
                 pass_fds=[theirs.fileno()],
                 start_new_session=True,  # Ctrl+C is for the caller
             )
@@ -228,9 +235,10 @@ class _Worker:
 
 
 class _Workers:
-    """The idle workers."""
+    """The idle workers with the same environment."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, inherits: bool) -> None:
+        self._inherits = inherits
         self._lock = threading.Lock()
         self._idle: list[_Worker] = []
 
@@ -240,7 +248,7 @@ class _Workers:
             with self._lock:
                 worker = self._idle.pop() if self._idle else None
             if worker is None:
-                return _Worker()
+                return _Worker(inherits=self._inherits)
             if worker.is_fresh:
                 return worker
             worker.kill()
@@ -268,12 +276,14 @@ class _Workers:
 
 def end_workers() -> None:
     """End the idle processes; the next call starts new ones."""
-    _workers.end()
+    for workers in (_workers, _own_workers):
+        workers.end()
 
 
-_workers = _Workers()
+_workers, _own_workers = _Workers(inherits=False), _Workers(inherits=True)
 atexit.register(end_workers)
-os.register_at_fork(after_in_child=_workers.forget)
+for _kind in (_workers, _own_workers):
+    os.register_at_fork(after_in_child=_kind.forget)
 
 
 def _send(to: socket.socket, value: Any) -> None:

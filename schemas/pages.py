@@ -18,6 +18,12 @@ _NO_DETOURS = "base-uri 'none'; form-action 'none'"
 _SINGLE_FILE = f"{_NOTHING}; style-src 'unsafe-inline'; img-src data:; {_NO_DETOURS}"
 _WITH_FILES = f"{_NOTHING}; style-src 'self' file:; img-src 'self' file: data:; {_NO_DETOURS}"
 
+SERVED_POLICY = (
+    f"{_NOTHING}; script-src 'self'; style-src 'unsafe-inline'; connect-src 'self'; "
+    f"img-src http: https: data:; {_NO_DETOURS}"
+)
+"""The policy of a page with a script of its server, which restricts images to one host."""
+
 
 def page_environment(package: str, *, with_files: bool = False) -> "Environment":
     """Return the templates of `package`, for pages with untrusted texts.

@@ -20,6 +20,7 @@ PluginKind = Literal[
     "steps",
     "models",
     "checks",
+    "strata",
     "pages",
     "exports",
     "pipelines",
@@ -28,6 +29,9 @@ PluginKind = Literal[
 ]
 PLUGIN_KINDS: tuple[PluginKind, ...] = get_args(PluginKind)
 _OWN_PACKAGE = "loupe-datasets"
+
+NOT_STATED = "not stated"
+"""The stratum of an image whose captions do not state a dimension, in all of `loupe.strata`."""
 
 
 class Plugin(Record):

@@ -10,20 +10,28 @@ Such places are compared on one machine only. Without `/proc` they contain a cre
 of a tick.
 """
 
+import fcntl
 import os
+import re
 import sqlite3
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import cache
-from itertools import islice
 from pathlib import Path
 from typing import Final, NamedTuple, TypeVar
 from uuid import uuid4
 
 PYTHON: Final = (sys.executable, "-P")
 """How to start Python: it imports nothing from the working folder."""
+
+LOCAL_VARIABLES: Final = (
+    "PATH|HOME|USER|LOGNAME|SHELL|LANG|LANGUAGE|LC_.*|TZ|TMPDIR|LD_LIBRARY_PATH|VIRTUAL_ENV"
+    "|PYTHON.*|XDG_.*"
+)
+"""The variables of programs that handle what strangers made: none is a secret, nor an address."""
 
 _PROC = Path("/proc")
 _MOST_WORKERS = 8
@@ -34,6 +42,12 @@ def processors() -> int:
     """Return how many CPUs this process may use."""
     allowed = getattr(os, "sched_getaffinity", None)  # not on macOS
     return len(allowed(0)) if allowed else os.cpu_count() or 1
+
+
+def inherited(names: str) -> dict[str, str]:
+    """Return those variables of this process that a new one gets; `names` is a pattern."""
+    pattern = re.compile(names)
+    return {name: value for name, value in os.environ.items() if pattern.fullmatch(name)}
 
 
 def usual_workers() -> int:
@@ -160,13 +174,14 @@ def flush_to_disk(path: Path) -> None:
 
 
 def write_atomically(
-    path: Path, data: bytes, folder: Path | None = None, prefix: str = "."
+    path: Path | str, data: bytes, folder: Path | None = None, prefix: str = "."
 ) -> None:
     """Replace `path` by a complete and flushed file, which only its owner can read.
 
     It is written in `folder`, by default that of `path`, under a name that starts with `prefix`.
     """
-    temporary = os.path.join(folder or path.parent, f"{prefix}{uuid4().hex}")  # noqa: PTH118 - fast
+    folder = folder or Path(path).parent
+    temporary = os.path.join(folder, f"{prefix}{uuid4().hex}")  # noqa: PTH118 - fast
     handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
         with os.fdopen(handle, "wb") as file:
@@ -179,19 +194,28 @@ def write_atomically(
         raise
 
 
+@contextmanager
+def locked_folder(folder: Path, *, waits: bool = True) -> Iterator[None]:
+    """Lock a folder against other processes; the lock ends with the process.
+
+    Raises:
+        BlockingIOError: another process holds the lock, and this one does not wait for it.
+        OSError: there is no such folder.
+    """
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX if waits else fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(handle)
+
+
 # Functions in threads, with results in order and bounded read-ahead.
 
 A = TypeVar("A")
 B = TypeVar("B")
 _END = object()
 _THREADS = min(32, (os.cpu_count() or 1) + 4)
-
-
-def batches(items: Iterable[A], size: int) -> Iterator[list[A]]:
-    """Split `items` into lists of `size` (the last may be shorter), as work for threads."""
-    waiting = iter(items)
-    while batch := list(islice(waiting, size)):
-        yield batch
 
 
 def read_ahead(items: Iterator[A]) -> Iterator[A]:

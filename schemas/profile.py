@@ -12,6 +12,7 @@ from pydantic import Field, field_validator, model_validator
 
 from loupe.schemas.base import IF_KNOWN, Record, TorchDevice, sha256_of
 from loupe.schemas.chat import NamedModel, ServerAddress, require_private
+from loupe.schemas.content_filter import ContentFilterSpec, ServiceFlags
 from loupe.schemas.embedding import (
     BuiltinEmbedder,
     BuiltinStillsEmbedder,
@@ -20,7 +21,7 @@ from loupe.schemas.embedding import (
 )
 from loupe.schemas.image_edit import BuiltinEditor, ImageEditorSpec
 from loupe.schemas.image_search import DownloadSettings, ImageSearchSpec
-from loupe.schemas.quality import JudgeMeasurement
+from loupe.schemas.quality import MeasuredJudge
 from loupe.schemas.recos import ConfusionSettings, DiscriminabilitySettings
 from loupe.schemas.similarity import NearDuplicateSettings
 from loupe.schemas.tracking import FilterSettings, TrackingSettings
@@ -380,7 +381,7 @@ class OpenAIChat(_SampledModel):
     def _leave_the_request_alone(cls, body: dict[str, Any]) -> dict[str, Any]:
         fixed = {"model", "messages", "stream", "n", *Sampling.model_fields}
         if taken := sorted(fixed & set(body)):
-            raise ValueError(f"body must hold further parameters; got {', '.join(taken)}")
+            raise ValueError(f"body must not set {', '.join(taken)}: Loupe sets these")
         return body
 
 
@@ -458,7 +459,7 @@ class _WriterSettings(Record):
 class RewriteSettings(_WriterSettings):
     """The models that rewrite each description, and the prompt they are given.
 
-    Without models, nothing can be rewritten; what rewrites nothing needs none.
+    A build that rewrites nothing needs no models.
     """
 
     prompt: str = "rewrite_description"
@@ -468,12 +469,35 @@ class RewriteSettings(_WriterSettings):
 class JudgeSettings(Record):
     """The chat model that gives a second opinion on each rewrite, and the prompt it is given.
 
-    `measured` is what a calibration of this model with this prompt found.
+    Without `model`, it is the first chat model of `[rewrite]`, at temperature 0; `judge = false` in
+    place of the table turns it off. `measured` is what a calibration of this model found; the card
+    quotes it if it was with the present version of the prompt.
     """
 
     model: Annotated[OpenAIChat | VllmChat, Field(discriminator="provider")]
     prompt: str = "judge_rewrite"
-    measured: JudgeMeasurement | None = IF_KNOWN
+    measured: MeasuredJudge | None = IF_KNOWN
+
+    @model_validator(mode="after")
+    def _is_of_the_model(self) -> Self:
+        if self.measured is not None and self.measured.judge != str(self.model.ref):
+            raise ValueError(
+                f"measured is for {self.measured.judge}, but the judge is {self.model.ref}; remove "
+                f"the table, or measure this judge with: loupe judge calibrate"
+            )
+        return self
+
+
+class CaptionJudgeSettings(Record):
+    """The chat model that compares captions of ReCoS and CCD with their images, and its prompt.
+
+    It must read images. Without `model`, it is the chat model of `[captioning]`, else the refiner
+    of `[contrast]`, at temperature 0; `caption_judge = false` in place of the table turns it off,
+    and so does `judge = false`.
+    """
+
+    model: Annotated[OpenAIChat | VllmChat, Field(discriminator="provider")]
+    prompt: str = "judge_caption"
 
 
 class DescribeSettings(_WriterSettings):
@@ -492,9 +516,9 @@ class DescribeSettings(_WriterSettings):
 class EntailmentModel(NamedModel):
     """A model of natural-language inference of transformers (extra `torch`), and its thresholds.
 
-    `name` is a model of the hub at `revision`, or a folder whose files have the digest
-    `folder_sha256`. A sentence counts as contradicted if its probability to contradict its source
-    is at least `contradicted_from`, and as supported if that to follow from it is at least
+    `name` is a model of the hub at `revision`, which is a commit, or a folder whose files have the
+    digest `folder_sha256`. A sentence counts as contradicted if its probability to contradict its
+    source is at least `contradicted_from`, and as supported if that to follow from it is at least
     `supported_from`. `languages` are those that the model reads (ISO 639-1).
     """
 
@@ -504,6 +528,16 @@ class EntailmentModel(NamedModel):
     contradicted_from: float = Field(default=0.5, gt=0, le=1)
     supported_from: float = Field(default=0.5, ge=0, lt=1)
     languages: tuple[str, ...] = Field(default=("en",), min_length=1)
+
+    @model_validator(mode="after")
+    def _is_pinned(self) -> "EntailmentModel":
+        if self.folder_sha256 is None and not re.fullmatch(r"[0-9a-f]{40}", self.revision):
+            raise ValueError(
+                f"revision must be a commit (40 hex digits), or folder_sha256 the digest of a "
+                f"folder; got {self.revision!r}, which may be another model tomorrow, so that its "
+                f"findings could not be repeated"
+            )
+        return self
 
 
 class FaithfulnessSettings(Record):
@@ -551,7 +585,8 @@ class ContrastSettings(Record):
     `strategist` and `refiner` are multimodal models; images are sent to them in the size of
     `image_area`. `search` is the service for image search, None to disable it. `embedder`
     determines which result is most similar, whether an edit had the intended effect, and which
-    captions fit several images of a group. `bounds_measured_with` names the embedder for which the
+    captions fit several images of a group. `content_filter` refuses found and edited images before
+    they are stored. `bounds_measured_with` names the embedder for which the
     bounds of `choice` and `edit_check` were calibrated; None if they are not calibrated.
     """
 
@@ -561,6 +596,7 @@ class ContrastSettings(Record):
     image_area: ImageArea = ImageArea()
     search: ImageSearchSpec | None = None
     download: DownloadSettings = DownloadSettings()
+    content_filter: ContentFilterSpec = ServiceFlags()
     choice: ChoiceSettings = ChoiceSettings()
     near_duplicates: NearDuplicateSettings = NearDuplicateSettings()
     editor: ImageEditorSpec = BuiltinEditor()
@@ -592,6 +628,7 @@ class Profile(Record):
     rewrite: RewriteSettings = RewriteSettings()
     faithfulness: FaithfulnessSettings = FaithfulnessSettings()
     judge: JudgeSettings | None = IF_KNOWN
+    caption_judge: CaptionJudgeSettings | None = IF_KNOWN
     describe: DescribeSettings = DescribeSettings()
     tracking: TrackingSettings = TrackingSettings()
     filter: FilterSettings = FilterSettings()

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from statistics import NormalDist
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from pydantic import Field
 
@@ -199,6 +199,21 @@ class JudgeMeasurement(Record):
         return Estimate(difference, Interval(max(-1.0, lower), min(1.0, upper)))
 
 
+class MeasuredJudge(JudgeMeasurement, EntityRecord, kind="measured_judge"):
+    """How good a judge (`model@revision`) was found, on pairs with known truth.
+
+    Of `changed` pairs with a wrong fact it objected to `found`, of `faithful` ones to `alarms`.
+    `pairs` names their set, `prompt` the judge's prompt and its version.
+    """
+
+    judge: str
+
+    @property
+    def measured(self) -> JudgeMeasurement:
+        """The counts alone."""
+        return JudgeMeasurement.model_validate(self.model_dump(exclude={"judge"}))
+
+
 SHARED_CAPTION = "shared_caption"
 """Reason against a text: captions of several identities have it."""
 
@@ -207,10 +222,12 @@ class CaptionCheck(EntityRecord, kind="caption_check"):
     """Reasons against a text, in sentences for people; empty if there are none.
 
     Flagged texts are reviewed by people if the policy asks any, and are left out otherwise. `judge`
-    is the model that gave the reasons; None if they are measured. `reasons` are short names of the
-    warnings, for counting the captions of sources.
+    is the model that gave the reasons; None if they are measured. `beside` says that it compared
+    the text with its image, and not with a text. `reasons` are short names of the warnings, for
+    counting the captions of sources.
     """
 
     warnings: tuple[str, ...] = ()
     reasons: tuple[str, ...] = IF_ANY
     judge: str | None = IF_KNOWN
+    beside: Literal["image"] | None = IF_KNOWN

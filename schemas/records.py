@@ -6,6 +6,7 @@ from typing import Any, Literal, Self
 from pydantic import Field
 
 from loupe.schemas.base import IF_ANY, IF_KNOWN, Box, EntityRecord, Record, Sha256, Split
+from loupe.schemas.faces import FaceTreatment, TreatedFaces
 from loupe.schemas.taxonomy import DifferenceType, RetrievalTask, Tier
 
 Method = Literal["search", "edit"]
@@ -25,7 +26,8 @@ class Source(EntityRecord, kind="source"):
 
     `least_side_px` and `greatest_aspect` are the limits that its images had to keep; None for
     sources that are no annotation files. `read_as` are the columns and the split that were stated
-    for reading it: the same file with others is another source.
+    for reading it: the same file with others is another source. `faces` says how faces were treated
+    before its images were stored; None if they were kept.
     """
 
     name: str
@@ -39,6 +41,7 @@ class Source(EntityRecord, kind="source"):
     least_side_px: int | None = IF_KNOWN
     greatest_aspect: float | None = IF_KNOWN
     read_as: dict[str, Any] | None = IF_KNOWN
+    faces: FaceTreatment | None = IF_KNOWN
 
     @property
     def terms(self) -> "SourceTerms":
@@ -111,12 +114,13 @@ class Image(EntityRecord, kind="image"):
 
     `file_path` is relative to the image root of its source, with forward slashes. `identity` is the
     person (or the image, if the source has no persons) as the source names it. `source_sha256`
-    differs from `sha256` only if an EXIF orientation was applied, or if data other than pixels and
-    colours, which may reveal a place, was removed. `task` and `tier` are for benchmarks of tasks:
-    the task of the image, and the version it first belongs to. `attribution` is for images with
-    terms of their own in addition to those of their source, `contrast` for those that were made or
-    found to differ from another, `others_xyxy` (boxes of people who are not meant) for crops of a
-    video. Otherwise these are not part of the payload.
+    differs from `sha256` only if an EXIF orientation was applied, if data other than pixels and
+    colours, which may reveal a place, was removed, or if faces were made unrecognisable (`faces`).
+    `task` and `tier` are for benchmarks of tasks: the task of the image, and the version it first
+    belongs to. `attribution` is for images with terms of their own in addition to those of their
+    source, `contrast` for those that were made or found to differ from another, `others_xyxy`
+    (boxes of people who are not meant) for crops of a video. Otherwise these are not part of the
+    payload.
     """
 
     source: str
@@ -133,6 +137,7 @@ class Image(EntityRecord, kind="image"):
     attribution: Attribution | None = IF_KNOWN
     contrast: Contrast | None = IF_KNOWN
     others_xyxy: tuple[Box, ...] = IF_ANY
+    faces: TreatedFaces | None = IF_KNOWN
 
 
 class ImageFacts(EntityRecord, kind="image_facts"):
@@ -235,7 +240,8 @@ class Sample(EntityRecord, kind="sample"):
 class Picture(Record):
     """An image in the blob store; `image_id` is its entity, if it is one.
 
-    `others_xyxy` are the boxes of people in a crop of a person who are not meant.
+    `others_xyxy` are the boxes of people in a crop of a person who are not meant. `faces` says what
+    was done to its faces before it was stored.
     """
 
     sha256: Sha256
@@ -244,3 +250,8 @@ class Picture(Record):
     height_px: int = Field(gt=0)
     image_id: str | None = None
     others_xyxy: tuple[Box, ...] = IF_ANY
+    faces: TreatedFaces | None = IF_KNOWN
+
+
+BYTES_OF_PICTURE = {"sha256", "media_type", "width_px", "height_px", "faces"}
+"""The fields of a `Picture` that are about its bytes, as an `Image` has them."""

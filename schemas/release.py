@@ -21,6 +21,7 @@ from loupe.schemas.base import (
 )
 from loupe.schemas.chat import ServedModel
 from loupe.schemas.encoding import ImageEncoding
+from loupe.schemas.faces import FaceTreatment
 from loupe.schemas.licences import Condition, licence_of
 from loupe.schemas.quality import AuditStatistics, ErrorStatistics, JudgeMeasurement
 from loupe.schemas.records import Granularity, SourceTerms
@@ -154,8 +155,7 @@ class ReleaseAbout(Record):
         known = licence_of(licence)
         if known is None or not known.permitted:
             raise ValueError(
-                "must be a licence of SPDX's that permits changes, such as CC-BY-4.0; got "
-                f"{licence!r}"
+                f"must be an SPDX licence that permits changes, such as CC-BY-4.0; got {licence!r}"
             )
         return known.expression
 
@@ -202,7 +202,7 @@ class EmbedderUse(Record):
 
 # The manifest of a release and its statistics.
 
-DOCUMENTS_VERSION = 9
+DOCUMENTS_VERSION = 12
 """The version of the wording of documents (`loupe.release.card.documents`), increased with every
 change.
 """
@@ -236,6 +236,7 @@ class ReleasedSource(Record):
     least_side_px: int | None = IF_KNOWN
     greatest_aspect: float | None = IF_KNOWN
     read_as: dict[str, Any] | None = IF_KNOWN
+    faces: FaceTreatment | None = IF_KNOWN
     correction: ReleasedCorrection | None = IF_KNOWN
 
     @property
@@ -532,7 +533,7 @@ class ChoiceStatistics(Record):
     """How often a tester picked the right one of six images, or of six captions.
 
     `size` tests were drawn in this direction; in `several` of the answered ones another option
-    fits, too.
+    fits, too. `similar_by` is what found the other options: an embedder, or the words of captions.
     """
 
     direction: Literal["caption-to-image", "image-to-caption"]
@@ -541,6 +542,7 @@ class ChoiceStatistics(Record):
     total: Count
     several: Count
     size: Count
+    similar_by: tuple[str, ...] = IF_ANY
 
 
 class AgreementStatistics(Record):
@@ -563,28 +565,45 @@ class AgreementStatistics(Record):
 
 
 class JudgeStatistics(Record):
-    """How a model's second opinion on rewrites agrees with the rules and with people.
+    """How a model's second opinion on texts agrees with the rules and with people.
 
-    It read `rewrites` and objected to `flagged` of them. `as_rules` have the same verdict from the
-    faithfulness check. People decided on `reviewed` of them; `as_people` of these have the same
-    verdict: accepted unchanged, and no objection, or neither.
+    It read `texts` (in a contrastive benchmark: groups of captions) and objected to `flagged` of
+    them. `as_rules` have the same verdict from the faithfulness check; None for captions, which it
+    compared with their images, since no rule does. People decided on `reviewed` of them;
+    `as_people` of these have the same verdict: accepted unchanged, and no objection, or neither.
     """
 
     judge: str
-    rewrites: Count
+    texts: Count
     flagged: Count
-    as_rules: Count
+    as_rules: Count | None = IF_KNOWN
     reviewed: Count
     as_people: Count
     measured: JudgeMeasurement | None = IF_KNOWN
 
 
+class TextChecks(Record):
+    """The `checks` that compared rewrites with their captions, in `language` (ISO 639-1).
+
+    Those that are `reading` understand what a text in it states; the others compare its form and
+    its words.
+    """
+
+    language: str
+    checks: tuple[str, ...]
+    reading: tuple[str, ...] = IF_ANY
+
+
 class GateStatistics(Record):
-    """The number of items whose last decision at a gate is one of people, or of a policy alone."""
+    """The number of items whose last decision at a gate is one of people, or of a policy alone.
+
+    `rejected` are those of `by_policy` that the policy rejected.
+    """
 
     gate: str
     by_people: Count
     by_policy: tuple[tuple[str, int], ...]
+    rejected: tuple[tuple[str, int], ...] = IF_ANY
 
 
 class OriginalsStatistics(Record):
@@ -612,6 +631,29 @@ class QuotaStatistics(Record):
         return max(0, self.asked - self.reached)
 
 
+class FaceStatistics(FaceTreatment):
+    """The images whose faces were treated alike.
+
+    Attributes:
+        images: the images that were searched for faces.
+        changed: those in which some were found, and changed.
+        faces: the number of these.
+    """
+
+    images: Count
+    changed: Count
+    faces: Count
+
+
+class StratumStatistics(Record):
+    """The images and identities of a stratum of people, by what captions state of a dimension."""
+
+    dimension: str
+    stratum: str
+    identities: Count
+    images: Count
+
+
 class ReleaseStatistics(Record):
     """Statistics of a release.
 
@@ -621,7 +663,9 @@ class ReleaseStatistics(Record):
     forced-choice tests (6-AFC); `agreement` that of annotators, and `judges` that of models;
     `unused` the unusable responses of models; `gates` who decided; `originals` the captions of
     sources against which something speaks; `repeats` the images and captions of several identities;
-    `quotas` what the build asked for. Empty values are omitted.
+    `quotas` what the build asked for, `test_share` the share of identities for testing that it
+    wanted; `text_checks` what compared rewrites with captions; `faces` what was done to faces;
+    `strata` what captions state of people. Empty values are omitted.
     """
 
     images: Count
@@ -649,6 +693,10 @@ class ReleaseStatistics(Record):
     gates: tuple[GateStatistics, ...] = IF_ANY
     originals: tuple[OriginalsStatistics, ...] = IF_ANY
     quotas: tuple[QuotaStatistics, ...] = IF_ANY
+    text_checks: TextChecks | None = IF_KNOWN
+    test_share: float | None = IF_KNOWN
+    faces: tuple[FaceStatistics, ...] = IF_ANY
+    strata: tuple[StratumStatistics, ...] = IF_ANY
     repeats: RepeatStatistics = RepeatStatistics(images=0, captions=0)
 
     @property
@@ -707,16 +755,38 @@ class ReleasedColumn(Record):
     parts: tuple[ReleasedPart, ...] = Field(min_length=1)
 
 
+class ReleasedStep(Record):
+    """A step of a pipeline of one's own.
+
+    Attributes:
+        name: its name in the pipeline.
+        version: its version.
+        does: what it does, such as "Image -> bool".
+        settings: those that differ from the defaults, if `does` has none of them.
+        models: the models that it asks, `name@revision`.
+        selects: whether what it asks them decides what is in the release.
+    """
+
+    name: NonBlank
+    version: NonBlank
+    does: str = ""
+    settings: dict[str, Any] = Field(default_factory=dict, exclude_if=lambda value: not value)
+    models: tuple[str, ...] = IF_ANY
+    selects: bool = Field(default=False, exclude_if=lambda value: not value)
+
+
 class DatasetForm(EntityRecord, kind="dataset_form"):
     """What a dataset that was built with the public API says about itself.
 
     Attributes:
         tags: what it is about, in words for search; it is about people only if they say so.
         columns: the columns of its own records.
+        steps: the steps of its pipeline in order, without gates and release.
     """
 
     tags: tuple[str, ...] = ()
     columns: tuple[ReleasedColumn, ...] = ()
+    steps: tuple[ReleasedStep, ...] = ()
 
 
 class Manifest(Record):

@@ -144,7 +144,7 @@ TYPE_FIELD = "type"
 PLAN_FIELD = "plan"
 INSTRUCTION_FIELD = "instruction"
 
-_MOST_STRATEGIES = 4
+MOST_STRATEGIES = 4
 MOST_INSTRUCTION_WORDS = 100
 """The longest instruction that an editing model is given (CCD, step 2)."""
 
@@ -166,7 +166,7 @@ class StrategyBrief(Brief):
         facts: short true statements about the anchor, most important first.
     """
 
-    count: int = Field(default=_MOST_STRATEGIES, ge=1, title="Strategies")
+    count: int = Field(default=MOST_STRATEGIES, ge=1, title="Strategies")
     caption: str = Field(min_length=1, title="Caption")
     facts: tuple[str, ...] = Field(default=(), title="Fact")
 

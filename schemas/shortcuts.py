@@ -24,6 +24,8 @@ ShortcutMetric = Literal["R@1", "FG-CDA", "accuracy"]
 
 Percent = Annotated[float, Field(ge=0, le=100)]
 
+FEWEST_GROUPS = 20
+"""Fewer groups, or fewer of one class, are not asked about: they are too few to tell."""
 MARGIN = 10.0
 """Percentage points above chance that are no shortcut."""
 SIGNIFICANT = 0.01
@@ -68,6 +70,13 @@ class BlindResult(Record):
         return self.p_value < SIGNIFICANT and self.right - self.chance > margin
 
 
+class TooFew(Record):
+    """A question about too few `groups` (or identities, or images of a kind) to tell."""
+
+    question: ShortcutQuestion
+    groups: Count
+
+
 class ShortcutCertificate(Record):
     """What blind opponents reach on one split of a release.
 
@@ -84,7 +93,7 @@ class ShortcutCertificate(Record):
     margin: Percent = MARGIN
     groups: Count
     results: tuple[BlindResult, ...]
-    too_few: tuple[ShortcutQuestion, ...] = IF_ANY
+    too_few: tuple[TooFew, ...] = IF_ANY
     accepted: tuple[str, ...] = IF_ANY
 
     @property

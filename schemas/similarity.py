@@ -271,6 +271,8 @@ class Contamination(Record):
 
 TEST_SHARE = 0.289
 """The share of test identities in UFine6926: 2,000 of 6,926."""
+SPLIT_TOLERANCE = 0.05
+"""By how much the share of test identities may differ from the wanted one without a reason."""
 
 Measure = Literal["identity", "video", "file", "perceptual_hash", "embedding"]
 

@@ -137,7 +137,9 @@ def recoded(file: BinaryIO, encoding: str, name: str) -> io.BufferedReader:
     try:
         text = io.TextIOWrapper(file, encoding, "replace", newline="")
     except LookupError as error:
-        raise FormatError(f"{name}: there is no encoding {encoding!r}; such as cp1252") from error
+        raise FormatError(
+            f"{name}: there is no encoding {encoding!r}; state one such as cp1252"
+        ) from error
     return io.BufferedReader(_Encoded(text))
 
 

@@ -2,12 +2,12 @@
 
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
 from loupe.schemas.base import Record
-from loupe.schemas.chat import NamedModel
+from loupe.schemas.chat import NamedModel, PluginModel
 
 Share = Annotated[float, Field(ge=0, le=1)]
 
@@ -47,16 +47,8 @@ class SSDLiteDetector(NamedModel):
     overlap_threshold: Share = 0.5
 
 
-class PluginDetector(NamedModel):
-    """The person detector of a plugin, by its name among the entry points `loupe.models`.
-
-    `options` are what it is made with.
-    """
-
-    determined_by = ("options",)
-    provider: Literal["plugin"]
-    revision: str = "1"
-    options: dict[str, Any] = Field(default_factory=dict)
+class PluginDetector(PluginModel):
+    """The person detector of a plugin."""
 
 
 DetectorSpec = Annotated[
@@ -140,7 +132,13 @@ class MediaPipePoseModel(NamedModel):
     visible_score: Share = 0.5
 
 
-PoseModelSpec = Annotated[ViTPoseModel | MediaPipePoseModel, Field(discriminator="provider")]
+class PluginPoseModel(PluginModel):
+    """The pose model of a plugin."""
+
+
+PoseModelSpec = Annotated[
+    ViTPoseModel | MediaPipePoseModel | PluginPoseModel, Field(discriminator="provider")
+]
 
 
 def _installed_pose_model() -> MediaPipePoseModel | None:
@@ -177,7 +175,8 @@ class FilterSettings(Record):
         least_person_share: the least share of the crop that is the person, else `hidden`.
         duplicate_bits: frames whose hashes differ in at most this many bits are near-duplicates;
             the sharpest of each run is kept, the others are `near_duplicate`.
-        outlier_distance: the largest cosine distance from the medoid, else `outlier`.
+        outlier_distance: the largest cosine distance from the medoid, else `outlier`. The default
+            is for embeddings of colours, as those of SSDLite; those of a network lie further apart.
         switch_distance: the largest cosine distance between two sides of a track, else
             `identity_switch`: the track is cut there if each side has a few frames, and the rules
             check every piece separately.
@@ -207,7 +206,7 @@ class FilterSettings(Record):
     least_person: Share = 0.5
     least_person_share: Share = 0.25
     duplicate_bits: int = Field(default=4, ge=0, le=64)
-    outlier_distance: float = Field(default=0.4, gt=0, le=2)
+    outlier_distance: float = Field(default=0.12, gt=0, le=2)
     switch_distance: float = Field(default=0.3, gt=0, le=2)
     least_images: int = Field(default=3, ge=1)
     most_images: int = Field(default=8, ge=1)

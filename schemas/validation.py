@@ -1,6 +1,7 @@
 """Load TOML files, and say in plain sentences what is wrong with input."""
 
 import difflib
+import os
 import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -65,7 +66,7 @@ def fault_of(
 
 def _table_at(loc: tuple[int | str, ...], tables: Mapping[str, Any]) -> tuple[str, Sequence[Any]]:
     """Return how the table of an array that holds `loc` is called, and the place in it."""
-    if len(loc) < 3 or not isinstance(loc[1], int):
+    if len(loc) < 2 or not isinstance(loc[1], int):
         return "", loc
     array = tables.get(str(loc[0]))
     table = array[loc[1]] if isinstance(array, list) else None
@@ -213,8 +214,12 @@ def at_home(path: str | Path) -> Path:
 
 
 def placed(path: Path, info: ValidationInfo) -> Path:
-    """Resolve a path relative to the folder of its file, if that is known."""
-    return info.context["folder"] / at_home(path) if info.context else path
+    """Resolve a path relative to the folder of its file, if that is known, without `a/..`."""
+    if not info.context:
+        return path
+    found: Path = info.context["folder"] / at_home(path)
+    plain = Path(os.path.normpath(found))
+    return plain if plain.resolve() == found.resolve() else found  # `a` may be a link
 
 
 PlacedPath = Annotated[Path, AfterValidator(placed)]

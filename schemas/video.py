@@ -1,10 +1,10 @@
 """Videos, the tracks of the people in them, and the noise filter's report on every crop."""
 
-from typing import Any, Literal
+from typing import Any, Final, Literal, get_args
 
 from pydantic import Field
 
-from loupe.schemas.base import Box, EntityRecord, Record, Sha256
+from loupe.schemas.base import IF_ANY, Box, EntityRecord, Record, Sha256
 from loupe.schemas.records import Picture
 
 
@@ -75,15 +75,45 @@ class CropMeasures(Record):
     person_share: float | None = Field(default=None, ge=0, le=1)
 
 
+Landmark = Literal[
+    "nose",
+    "left_eye",
+    "right_eye",
+    "left_ear",
+    "right_ear",
+    "left_shoulder",
+    "right_shoulder",
+    "left_elbow",
+    "right_elbow",
+    "left_wrist",
+    "right_wrist",
+    "left_hip",
+    "right_hip",
+    "left_knee",
+    "right_knee",
+    "left_ankle",
+    "right_ankle",
+]
+"""The keypoints of a body, by their names in COCO, in its order."""
+LANDMARKS: Final[tuple[Landmark, ...]] = get_args(Landmark)
+
+
 class Body(Record):
-    """The results of a pose model for a crop; the fields are those of `CropMeasures`.
+    """The results of a pose model for a crop; but for `visible`, its fields are `CropMeasures`'.
 
     Fields that a model does not provide are None.
+
+    Attributes:
+        keypoints: the number of visible keypoints.
+        person: how sure the model is that it sees a person.
+        person_share: the share of the crop that the person covers.
+        visible: the names of the visible keypoints; reports of the noise filter do without.
     """
 
     keypoints: int = Field(ge=0)
     person: float | None = Field(default=None, ge=0, le=1)
     person_share: float | None = Field(default=None, ge=0, le=1)
+    visible: tuple[Landmark, ...] = IF_ANY
 
 
 class Observation(Record):

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 _VOWEL_SOUND = re.compile(
     r"(?!uni|one|us[ei]|eu|u-)[aeiou]|hour|heir|honest|slr\b|l-", re.IGNORECASE
 )
+_CONSONANT_Y = re.compile(r"(?<=[^aeiou])y$")
 _IRREGULAR = {"person": "people", "box": "boxes"}
 
 
@@ -16,7 +17,9 @@ def with_article(phrase: str) -> str:
 
 def many(count: int, noun: str) -> str:
     """Return a count of things: `1 image`, `1,200 images`, `2 people`."""
-    plural = _IRREGULAR.get(noun, f"{noun}s")
+    plural = _IRREGULAR.get(noun) or _CONSONANT_Y.sub("ies", noun)
+    if plural == noun:
+        plural = f"{noun}s"
     return f"{count:,} {noun if count == 1 else plural}"
 
 

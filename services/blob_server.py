@@ -189,7 +189,7 @@ def start_blob_server(settings: Settings, port: int, origins: Sequence[str]) -> 
         name=NAME,
         command=(*PYTHON, "-m", "loupe.services.blob_server", "--port", str(port), *listed),
         working_directory=settings.home,
-        environment={**without_keys(os.environ), **settings.environment(keys=False)},
+        environment={**without_keys(os.environ), **settings.environment()},
         port=port,
         port_option="--blobs-port",
     )

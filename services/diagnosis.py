@@ -4,12 +4,14 @@ import importlib.metadata
 import importlib.util
 import os
 import platform
+import re
 import shlex
 import shutil
 import socket
 import subprocess
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
 from datetime import date
 from enum import StrEnum
 from pathlib import Path
@@ -20,6 +22,7 @@ import httpx
 
 from loupe.db.blob_check import sampled_faults
 from loupe.db.blobs import BlobStore
+from loupe.db.reviews import annotators
 from loupe.db.store import Store, is_there
 from loupe.models.adapter import may_read, secret_in
 from loupe.models.imported_rewrites import read_pairs_of
@@ -27,15 +30,19 @@ from loupe.models.model_list import list_models, listed_model, listed_models
 from loupe.models.profiles.loader import load_profile
 from loupe.models.profiles.settings import Settings
 from loupe.models.registry import has_builder
+from loupe.models.weights import is_place, refuse_hidden_folder
 from loupe.schemas.base import Record
+from loupe.schemas.chat import UNPINNED
 from loupe.schemas.checkout import DISTRIBUTION, install_command
 from loupe.schemas.embedding import (
     CfamEmbedder,
     EmbedderSpec,
+    MllmEmbedder,
     PrecomputedEmbedder,
     TorchEmbedderSpec,
+    TransformersEmbedder,
 )
-from loupe.schemas.errors import ConfigurationError, FormatError, LoupeError
+from loupe.schemas.errors import ConfigurationError, FormatError, LoupeError, ModelError
 from loupe.schemas.extras import EXTRAS, missing_modules
 from loupe.schemas.image_edit import ImageEditorSpec, QwenImageEdit
 from loupe.schemas.image_search import (
@@ -45,7 +52,7 @@ from loupe.schemas.image_search import (
     ImageSearchSpec,
     OpenverseSearch,
 )
-from loupe.schemas.plugins import survey_plugins
+from loupe.schemas.plugins import foreign_plugins, survey_plugins
 from loupe.schemas.profile import (
     ChatModelSpec,
     EntailmentModel,
@@ -120,6 +127,8 @@ ModelSpec = (
 _Listings = dict[tuple[str, str | None], httpx.Response | httpx.HTTPError]
 _PROMPT_TOKENS = 1000  # minimum for a request in addition to its answer
 _SHOWN_MODELS = 5
+_COMMIT = re.compile(r"[0-9a-f]{40}")
+_MANY_ANNOTATORS = 5
 _TO_SEARCH, _TO_EVALUATE = "to find images", "to evaluate releases"
 _TO_TRACK = "to find people in videos"
 _NEEDS: dict[type[Any], tuple[str, str]] = {
@@ -153,7 +162,7 @@ def specs_of(profile: Profile) -> tuple[ModelSpec, ...]:
     contrast = profile.contrast
     return (
         *(*profile.rewrite.models, *profile.describe.models, captioning.model),
-        *((profile.judge.model,) if profile.judge is not None else ()),
+        *(one.model for one in (profile.judge, profile.caption_judge) if one is not None),
         *((profile.faithfulness.entailment,) if profile.faithfulness.entailment else ()),
         *(contrast.strategist, contrast.refiner, contrast.editor),
         *((contrast.search,) if contrast.search is not None else ()),
@@ -184,22 +193,34 @@ def _variables_of(spec: ModelSpec) -> list[str]:
     return [value for name, value in spec if name.endswith("_variable") and value]
 
 
-def check_specs(specs: Iterable[ModelSpec]) -> Iterator[Finding]:
+def check_specs(specs: Iterable[ModelSpec], *, of_build: bool = False) -> Iterator[Finding]:
     """Check for each model or service, once, whether its requirements are met.
 
     Only `build-ccd` needs an editor and a search, only videos need a detector, and only evaluation
-    needs embedders.
+    needs embedders; a build needs all of its own (`of_build`).
     """
     listings: _Listings = {}
     found: list[Finding] = []
     for spec in specs:
-        finding = _check_spec(spec, listings)
+        finding = _with_revision(spec, _check_spec(spec, listings, of_build=of_build))
         if finding not in found:  # models that differ only in sampling
             found.append(finding)
             yield finding
 
 
-def _check_spec(spec: ModelSpec, listings: _Listings) -> Finding:
+def _with_revision(spec: ModelSpec, finding: Finding) -> Finding:
+    """Return the finding, which says of a usable model that its revision may change.
+
+    The commits of embedders and of the editor are looked up when they are loaded.
+    """
+    is_kept = isinstance(spec, OpenAIChat | VllmChat | ViTPoseModel)
+    if not is_kept or finding.verdict is not Verdict.OK or spec.revision not in UNPINNED:
+        return finding
+    said = f"revision {spec.revision!r} is not pinned: name the commit in the profile"
+    return finding.model_copy(update={"detail": f"{finding.detail}; {said}"})
+
+
+def _check_spec(spec: ModelSpec, listings: _Listings, *, of_build: bool) -> Finding:
     is_search = isinstance(spec, GoogleSearch | OpenverseSearch | FolderSearch)
     subject = f"{'search' if is_search else 'model'} {spec.ref}"
     if isinstance(spec, ImportedRewrites):
@@ -214,10 +235,17 @@ def _check_spec(spec: ModelSpec, listings: _Listings) -> Finding:
         if not has_builder(spec):
             detail = f"no installed package adds the provider {spec.provider!r}"
             return lacking(subject, detail, "choose a profile with other models")
-        return fine(subject, "built in")
+        return fine(subject, _origin_of(spec))
     extra, use = needs
-    report, needed = (absent, f"; needed {use}") if use else (lacking, "")
+    report, needed = (absent, f"; needed {use}") if use and not of_build else (lacking, "")
     files = [value for _, value in spec if isinstance(value, Path)]
+    if isinstance(spec, TransformersEmbedder | MllmEmbedder):
+        try:
+            refuse_hidden_folder(spec.ref)
+        except ModelError as error:
+            return report(subject, f"{error}{needed}", "correct the name in the profile")
+        if is_place(spec.name):
+            files.append(Path(spec.name))
     if isinstance(spec, CfamEmbedder):
         files = [spec.checkpoint / "model.safetensors"]
     elif isinstance(spec, FolderSearch):
@@ -243,6 +271,13 @@ def _check_spec(spec: ModelSpec, listings: _Listings) -> Finding:
     if isinstance(spec, VllmChat) and (lack := gpu_lack(spec)) is not None:
         return lacking(subject, lack, "choose a smaller model, or a profile with a server")
     return fine(subject, f"the extra {extra} is installed" if extra else "is complete")
+
+
+def _origin_of(spec: ModelSpec) -> str:
+    """Return where a model comes from that needs nothing more: a plugin, or Loupe itself."""
+    name = spec.name if spec.provider == "plugin" else spec.provider
+    plugin = next(iter(foreign_plugins("models", [name])), None)
+    return "built in" if plugin is None else f"plugin {plugin.named}"
 
 
 def gpu_lack(spec: VllmChat) -> str | None:
@@ -346,7 +381,8 @@ def _start_command(model: OpenAIChat, max_model_len: int | None = None) -> str:
         if (lock := lock_file(f"vllm-{launch.vllm}")).exists():
             program += ["--constraints", str(lock)]
     address = ["--host", LOOPBACK, "--port", str(parts.port or 80)]
-    return shlex.join([*program, "vllm", "serve", model.name, *address, *flags, *length])
+    commit = ["--revision", model.revision] if _COMMIT.fullmatch(model.revision) else []
+    return shlex.join([*program, "vllm", "serve", model.name, *commit, *address, *flags, *length])
 
 
 _SAMPLED_FILES = 50
@@ -439,6 +475,26 @@ def _check_servers(settings: Settings) -> Iterator[Finding]:
             yield absent(subject, detail, "loupe down && loupe up")
 
 
+def _check_label_studio(settings: Settings) -> Iterator[Finding]:
+    """Check that the database of our Label Studio suits the number of annotators."""
+    try:
+        if settings.label_studio_url or not is_there(settings.database_url):
+            return
+        with closing(Store.open_existing(settings.database_url, settings.home)) as store:
+            people = sum(one.state == "active" for one in annotators(store))
+    except LoupeError:  # a finding on the blob store
+        return
+    subject = "database of Label Studio"
+    if settings.label_studio_database_url:
+        yield fine(subject, "PostgreSQL")
+    elif people < _MANY_ANNOTATORS:
+        yield fine(subject, f"SQLite, enough for {many(people, 'annotator')}")
+    else:
+        detail = f"SQLite, on which {people} annotators wait for each other"
+        remedy = "export LOUPE_LABEL_STUDIO_DATABASE_URL=postgresql://USER:PASSWORD@HOST:5432/NAME"
+        yield absent(subject, detail, remedy)
+
+
 def _check_profile(settings: Settings) -> Iterator[Finding]:
     subject = f"profile {settings.profile}"
     try:
@@ -479,6 +535,7 @@ _CHECKS: tuple[Callable[[Settings], Iterator[Finding]], ...] = (
     _check_blobs,
     _check_engine,
     _check_servers,
+    _check_label_studio,
     _check_environments,
     _check_extras,
     _check_plugins,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from loupe.models.profiles.settings import Settings
+from loupe.models.profiles.settings import SECRETS_OF_BUILDS, Settings
 from loupe.schemas.base import Record
 from loupe.schemas.processes import PYTHON, write_atomically
 from loupe.services import blob_server, caddy, label_studio, prefect_server
@@ -15,6 +15,7 @@ from loupe.services.components import Component
 from loupe.services.credentials import services_folder
 from loupe.services.environments import ensure_environment, is_installed
 from loupe.services.label_studio import WATCHER
+from loupe.services.oidc import oidc_variables
 from loupe.services.process import (
     LOOPBACK,
     RunningService,
@@ -29,6 +30,8 @@ from loupe.services.process import (
 from loupe.services.process import state as state_of
 from loupe.services.public import PublicSite, public_site, save_public_site
 
+BUILD = "build-"
+"""How the names of builds begin that the queue watcher started again."""
 _START_SECONDS = 120.0
 
 
@@ -39,14 +42,18 @@ def _start_queue_watcher(settings: Settings) -> RunningService:
         ServiceError: it could not be started.
     """
     port = free_port()
-    token = settings.label_studio_token
-    access = {"LOUPE_LABEL_STUDIO_TOKEN": token.get_secret_value()} if token is not None else {}
     program = (*PYTHON, "-m", "loupe.flows.cli.main")
+    # it runs builds again, with what the Prefect worker's runs have
+    keys = prefect_server.worker_variables(settings)
     spec = ServiceSpec(
         name=WATCHER,
         command=(*program, "queue", "watch", "--webhook-port", str(port)),
         working_directory=settings.home,
-        environment={**without_keys(os.environ), **settings.environment(keys=False), **access},
+        environment={
+            **without_keys(os.environ),
+            **keys,
+            **settings.environment(*SECRETS_OF_BUILDS, "notify_urls"),
+        },
         port=port,
         timeout_seconds=_START_SECONDS,
     )
@@ -157,8 +164,15 @@ def _bring_up_caddy(
 
 
 def take_down(home: Path) -> list[str]:
-    """Stop every server of the installation with its child processes; return those that ran."""
-    return [name for name in _STOP_ORDER if stop(home, name)]
+    """Stop every server and build of the installation, with children; return those that ran."""
+    # the watcher would start builds again
+    names = dict.fromkeys((WATCHER, *builds_started(home), *_STOP_ORDER))
+    return [name for name in names if stop(home, name)]
+
+
+def builds_started(home: Path) -> list[str]:
+    """Return the names of the builds that the queue watcher started again, ended or not."""
+    return sorted(path.stem for path in (home / "services").glob(f"{BUILD}*.json"))
 
 
 def survey(home: Path) -> tuple[ServiceReport, ...]:
@@ -192,14 +206,21 @@ def _bring_up_label_studio(
 ) -> None:
     home, root = settings.home, settings.environments
     if settings.label_studio_url:
-        report(f"{label_studio.NAME}: using the one at {settings.label_studio_url}")
+        report(
+            f"{label_studio.NAME}: using the one at {settings.label_studio_url}; it has no lead's "
+            "page: loupe queue stats --names --html FILE"
+        )
     elif not is_up(label_studio.NAME):
         if not is_installed("label-studio", root):
             report(f"{label_studio.NAME}: installing it once, about 1 GB, under {root}")
         environment = ensure_environment("label-studio", root)
         report(f"{label_studio.NAME}: starting (the first time takes half a minute or more)")
         service = label_studio.start_label_studio(
-            home, settings.label_studio_port, environment, settings.label_studio_database_url
+            home,
+            settings.label_studio_port,
+            environment,
+            settings.label_studio_database_url,
+            oidc_variables(settings),
         )
         label_studio.label_studio_token(home, str(service.url))
 

@@ -1,12 +1,11 @@
 """Our own Label Studio: its environment, hardening, token and accounts."""
 
 import json
-import os
 import re
 import secrets
 import subprocess
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import unquote, urlsplit
@@ -16,6 +15,7 @@ from pydantic import SecretStr
 
 from loupe.models.profiles.settings import Settings
 from loupe.schemas.errors import ConfigurationError, ServiceError, UsageError
+from loupe.schemas.processes import inherited
 from loupe.services.credentials import (
     WorkspaceCredentials,
     desk_key,
@@ -44,7 +44,7 @@ DESK_SERVER = Path(__file__).parent / "desk_server"
 """Our settings of Label Studio: isolated workspaces and their accounts."""
 # 25 s on an idle machine; migrations are slow if many processes share two cores.
 _FIRST_START_SECONDS = 600.0
-_INHERITED = re.compile(r"PATH|HOME|LANG|LC_.*|TZ|TMPDIR|SSL_CERT_.*|.*_proxy|.*_PROXY")
+_INHERITED = r"PATH|HOME|LANG|LC_.*|TZ|TMPDIR|SSL_CERT_.*|.*_proxy|.*_PROXY"
 
 
 class LabelStudioAccess(NamedTuple):
@@ -59,6 +59,7 @@ def start_label_studio(
     port: int,
     environment: Path,
     database_url: str = "",
+    logins: Mapping[str, str] | None = None,
 ) -> RunningService:
     """Start Label Studio on the loopback interface, with its data under `<home>/label-studio`.
 
@@ -67,6 +68,7 @@ def start_label_studio(
         port: the port to listen on.
         environment: the virtual environment that Label Studio is installed in.
         database_url: `postgresql://user:password@host:port/name`; empty for SQLite.
+        logins: variables of a provider of logins (`loupe.services.oidc`).
 
     Raises:
         ServiceError: it could not be started.
@@ -78,7 +80,7 @@ def start_label_studio(
         name=NAME,
         command=(str(program), "start", *options, "--port", str(port)),
         working_directory=Path(variables["LABEL_STUDIO_BASE_DATA_DIR"]),
-        environment={**variables, "LABEL_STUDIO_PORT": str(port)},
+        environment={**variables, **(logins or {}), "LABEL_STUDIO_PORT": str(port)},
         port=port,
         port_option="--label-studio-port",
         timeout_seconds=_FIRST_START_SECONDS,
@@ -103,7 +105,7 @@ def label_studio_variables(home: Path, database_url: str = "") -> dict[str, str]
             "LOUPE_PUBLIC_IMAGES": site.origin("images"),
         }
     return {
-        **{name: value for name, value in os.environ.items() if _INHERITED.fullmatch(name)},
+        **inherited(_INHERITED),
         "LABEL_STUDIO_SSRF_PROTECTION_ENABLED": "true",
         "LABEL_STUDIO_DISABLE_SIGNUP_WITHOUT_LINK": "true",
         "LABEL_STUDIO_LOCAL_FILES_SERVING_ENABLED": "false",
@@ -163,6 +165,16 @@ def label_studio_address(settings: Settings) -> str:
     service = running(settings.home, NAME)
     own = service.url if service is not None else None
     return settings.label_studio_url or own or f"http://{LOOPBACK}:{settings.label_studio_port}"
+
+
+def adding_people(settings: Settings, name: str = "NAME") -> str:
+    """Return the command that adds a person on the Label Studio of the settings.
+
+    The person of a public one sets a password through a link; that of another has an account there.
+    """
+    if settings.label_studio_url:
+        return f"loupe annotator add {name} --token-file FILE"
+    return f"loupe annotator {'add' if public_site(settings.home) is None else 'invite'} {name}"
 
 
 def label_studio_name(settings: Settings) -> str:

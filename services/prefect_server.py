@@ -5,7 +5,6 @@ Prefect is run as a program here and imported only in `flows`: the server is
 """
 
 import logging
-import os
 import re
 import subprocess
 from collections.abc import Iterator, Mapping
@@ -17,13 +16,14 @@ import httpx
 
 from loupe.models.adapter import may_read
 from loupe.models.profiles.loader import load_profile
-from loupe.models.profiles.settings import PREFIX, Settings
+from loupe.models.profiles.settings import PREFIX, SECRETS_OF_BUILDS, Settings
 from loupe.schemas.errors import ServiceError
-from loupe.schemas.processes import PYTHON, write_atomically
+from loupe.schemas.processes import PYTHON, inherited, write_atomically
 from loupe.services.credentials import load_credentials, private_folder
 from loupe.services.process import (
     LOOPBACK,
     PLAIN_HTTP,
+    SYSTEM_VARIABLES,
     RunningService,
     ServiceSpec,
     start,
@@ -45,11 +45,7 @@ _LOST_AFTER_SECONDS = 180.0
 _ANSWER_SECONDS = 30
 _PREFECT = (*PYTHON, "-m", "prefect")
 _USER = "loupe"
-_SYSTEM_VARIABLES = re.compile(
-    "PATH|HOME|USER|LOGNAME|SHELL|LANG|LANGUAGE|LC_.*|TZ|TMPDIR|LD_LIBRARY_PATH|VIRTUAL_ENV"
-    "|PYTHON.*|XDG_.*|SSL_CERT_.*|(?i:.*_proxy)"
-)
-_MODEL_VARIABLES = re.compile(
+_MODEL_VARIABLES = (
     ".*_NUM_THREADS|TOKENIZERS_PARALLELISM|(CUDA|NVIDIA|NCCL|HF|TRANSFORMERS|TORCH|VLLM)_.*"
     f"|{PREFIX}PROFILE__.*"
 )
@@ -138,7 +134,7 @@ def start_prefect_worker(
         environment={
             **worker_variables(settings),
             **prefect_environment(home, server_url),
-            **settings.environment(),
+            **settings.environment(*SECRETS_OF_BUILDS),
             "PREFECT_WORKER_QUERY_SECONDS": str(_QUERY_SECONDS),
             "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": str(_HEARTBEAT_SECONDS),
         },
@@ -189,7 +185,7 @@ def prefect_login(home: Path) -> httpx.BasicAuth:
 def prefect_environment(home: Path, server_url: str) -> dict[str, str]:
     """Return the environment variables with which a Prefect program uses only our server."""
     return {
-        **_inherited(_SYSTEM_VARIABLES),
+        **inherited(SYSTEM_VARIABLES),
         "DO_NOT_TRACK": "1",
         "PREFECT_HOME": str(home / "prefect"),
         "PREFECT_API_URL": f"{server_url}/api",
@@ -207,16 +203,12 @@ def worker_variables(settings: Settings) -> dict[str, str]:
     """
     named = filter(may_read, _named_variables(load_profile(settings.profile).model_dump()))
     listed = settings.worker_variables.replace(",", " ").split()
-    wanted = [_MODEL_VARIABLES.pattern, *map(re.escape, (*named, *listed))]
+    wanted = [_MODEL_VARIABLES, *map(re.escape, (*named, *listed))]
     if settings.blobs_url.startswith("s3:"):
         wanted.append("AWS_.*")
     if settings.database_url.startswith("postgresql"):
         wanted.append("PG.*")
-    return _inherited(re.compile("|".join(wanted)))
-
-
-def _inherited(names: re.Pattern[str]) -> dict[str, str]:
-    return {name: value for name, value in os.environ.items() if names.fullmatch(name)}
+    return inherited("|".join(wanted))
 
 
 def _named_variables(profile: object) -> Iterator[str]:

@@ -23,7 +23,13 @@ from pydantic import Field, ValidationError
 
 from loupe.schemas.base import Record
 from loupe.schemas.errors import ServiceError
-from loupe.schemas.processes import is_on_this_machine, is_process_alive, place_of, write_atomically
+from loupe.schemas.processes import (
+    LOCAL_VARIABLES,
+    is_on_this_machine,
+    is_process_alive,
+    place_of,
+    write_atomically,
+)
 from loupe.services.credentials import locked, private_opener, services_folder
 
 LOOPBACK = "127.0.0.1"
@@ -33,6 +39,8 @@ PLAIN_HTTP = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 By default every client and every single call first loads all CA certificates, which takes twenty
 times longer than the call.
 """
+SYSTEM_VARIABLES = f"{LOCAL_VARIABLES}|SSL_CERT_.*|(?i:.*_proxy)"
+"""The variables of programs that use the network: none is a secret of Loupe or of a service."""
 _ANSWER_SECONDS = 5.0
 _LOG_LINES_IN_ERRORS = 15
 _PORT_RELEASE_SECONDS = 5.0

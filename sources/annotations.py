@@ -16,7 +16,7 @@ from loupe.schemas.json_stream import DECODER, Element, JsonBreak, JsonCursor
 from loupe.schemas.records import Granularity, Source
 from loupe.schemas.text_files import open_text
 from loupe.schemas.wording import storable
-from loupe.sources.files import digest_file
+from loupe.sources.files import digest_file, exported_licence
 from loupe.sources.records import DEFAULT_OPTIONS, BadRow, ReadOptions, Row, Scope, raw_text, shown
 from loupe.sources.tables import IsOurs, Table, TableBreak
 
@@ -47,6 +47,10 @@ _GENERIC_WORDS = frozenset({"captions", "instances", "karpathy", "fg", "text", "
 _JSON_STARTS = (b"{", b"[", b"")
 _A_LIST = "; it begins a JSON list, wanted one object a line"
 
+WITHOUT_CAPTIONS: Final = (
+    "; for images without captions, use the format image-list (a text file of their paths), csv or "
+    "json"
+)
 FIRST_VERSION: Final = "1"
 MISSING: Final = object()
 """Stands for a field that a record does not have (null is a value)."""
@@ -336,10 +340,11 @@ class Importer(Record):
     ) -> Source:
         """Return the source at `path`, with the importer's terms as defaults.
 
-        The name is by default that of the format. Citation and homepage are the importer's only if
-        the source is the collection of its authors (`is_collection`), and the homepage only if the
-        user gives no other citation. Only the file's name is kept of the path, so that the same
-        file imported from another folder is the same source.
+        The name is by default that of the format, and the licence that of the release of which the
+        annotations are an export, or else of the format. Citation and homepage are the importer's
+        only if the source is the collection of its authors (`is_collection`), and the homepage only
+        if the user gives no other citation. Only the file's name is kept of the path, so that the
+        same file imported from another folder is the same source.
 
         Raises:
             FormatError: the annotations cannot be read, or their name cannot be recorded.
@@ -347,6 +352,7 @@ class Importer(Record):
         if storable(path.name) != path.name:
             what = "has a name that is no UTF-8, and cannot be recorded; rename it"
             raise FormatError(f"{storable(str(path))} {what}")
+        licence = licence or exported_licence(path)
         credited = self.is_collection(name or self.format, licence)
         return Source(
             name=name or self.format,
@@ -433,7 +439,8 @@ class Importer(Record):
         for section, count in counts.items():
             if count == 0 and section not in optional:
                 where = f"under {section!r}" if section else "in its list"
-                raise self.stranger(path, f": it has no records {where}")
+                hint = WITHOUT_CAPTIONS if "caption" in sections[section] else ""
+                raise self.stranger(path, f": it has no records {where}{hint}")
 
     def lines(
         self,

@@ -183,7 +183,7 @@ class Columns:
             raise importer.stranger(
                 path,
                 f" of images: its columns are {listed}; state the column of the image or its path "
-                f"(image), or of the identity that images are called after (identity)",
+                f"(image), or of the identity that images are named after (identity)",
             )
         captions = [str(_folded(one)) for one in stated.captions]
         if not captions and (usual := _first(CAPTIONS, known)):

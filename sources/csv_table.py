@@ -94,7 +94,7 @@ def _encoding_of(path: Path) -> str | None:
     raise FormatError(
         f"{path} is not UTF-8 (byte 0x{byte:02x} in line {line:,}), and its encoding is "
         f"uncertain{f': it may be {may_be}' if may_be else ''}; state it, such as "
-        f'encoding="cp1252", or save the file as UTF-8'
+        f'encoding = "cp1252" (--encoding cp1252), or save the file as UTF-8'
     )
 
 

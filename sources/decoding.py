@@ -230,11 +230,17 @@ Upright = tuple[bytes | None, str, tuple[int, int]]
 
 
 def upright(data: bytes, max_pixels: int) -> Upright:
-    """Return the bytes to keep (None if these are `data`), their type and size in pixels."""
-    picture = decoded(data, max_pixels)
-    orientation, size = orientation_of(picture), picture.size
+    """Return the bytes to keep (None if these are `data`), their type and size in pixels.
+
+    A JPEG is read to its last coefficient, but its pixels are computed only if they are needed.
+    """
+    picture = opened(data, max_pixels)
+    size = picture.size
+    picture.draft("L", (1, 1))
+    load_pixels(picture)
+    orientation = orientation_of(picture)
     kept = bare_image(data) if orientation == UPRIGHT else None
     if kept is None:
-        kept, size = encoded_upright(picture, orientation)
+        kept, size = encoded_upright(decoded(data, max_pixels), orientation)
     media_type = f"image/{str(picture.format).lower()}"
     return (None if kept is data else kept), media_type, size

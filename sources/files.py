@@ -1,16 +1,19 @@
 """The files of a source: one, those of a folder, a pattern or a range; and their digest."""
 
 import hashlib
+import json
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
 from loupe.schemas.errors import FormatError
+from loupe.schemas.licences import licence_of
 
 _WILD: Final = re.compile(r"[*?\[]")
 _RANGE: Final = re.compile(r"\{(\d+)\.\.(\d+)\}")
 _MOST_SHARDS: Final = 1_000_000
+_EXPORT: Final = "export.json"
 
 
 def files_of(path: Path, suffixes: Sequence[str]) -> list[Path]:
@@ -75,6 +78,27 @@ def digest_of_files(root: Path, files: Sequence[Path]) -> str:
     return whole.hexdigest()
 
 
+def exported_licence(path: Path) -> str | None:
+    """Return the licence of a source that is an export of a release; None if it is none.
+
+    `export.json` beside the files, or above them, states the terms of the sources of the release.
+    """
+    for folder in (root_of(path), root_of(path).parent):
+        try:
+            record = json.loads((folder / _EXPORT).read_bytes())
+            licences = {str(one["licence"]) for one in record["sources"]}
+            names = [str(one["path"]) for one in record["files"]]
+        except (OSError, ValueError, LookupError, TypeError):
+            continue
+        below = "" if path.is_dir() and path == folder else path.relative_to(folder).as_posix()
+        if not is_pattern(path) and not any(name.startswith(below) for name in names):
+            continue
+        whole = " AND ".join(sorted(licences))
+        if len(licences) == 1 or licence_of(whole) is not None:
+            return whole
+    return None
+
+
 def expanded(name: str) -> Iterator[str]:
     """Yield the names of a range: `{00..02}.tar` stands for three; others are yielded as they are.
 
@@ -87,7 +111,7 @@ def expanded(name: str) -> Iterator[str]:
         return
     first, last = int(found[1]), int(found[2])
     if not 0 <= last - first < _MOST_SHARDS:
-        raise FormatError(f"{name!r} is no range of at most {_MOST_SHARDS:,} numbers")
+        raise FormatError(f"{name!r} is not a range of at most {_MOST_SHARDS:,} numbers")
     for number in range(first, last + 1):
         padded = f"{number:0{len(found[1])}}"
         yield from expanded(name[: found.start()] + padded + name[found.end() :])

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from loupe.schemas.errors import LoupeError
 from loupe.schemas.extras import needs_extra
@@ -11,9 +11,6 @@ from loupe.sources.annotations import FieldError, Importer, bad_row, split_in_na
 from loupe.sources.columns import UNREAD, Found, RecordImporter, folded
 from loupe.sources.files import digest_of_files
 from loupe.sources.records import BadRow, ReadOptions
-
-if TYPE_CHECKING:
-    import datasets
 
 _ALL: Final = "all"
 """Stands for the split of a dataset that was saved without one."""
@@ -61,7 +58,7 @@ class HuggingFaceImporter(RecordImporter):
 
 def _files(importer: Importer, path: Path) -> list[Path]:
     if not path.is_dir():
-        raise importer.stranger(path, ": it is no folder; name the folder of the dataset")
+        raise importer.stranger(path, ": it is not a folder; name the folder of the dataset")
     found = []
     for folder, folders, names in os.walk(path):
         folders[:] = sorted(one for one in folders if not one.startswith("."))
@@ -91,7 +88,7 @@ def _loaded(importer: Importer, path: Path) -> Mapping[str, Any]:
     finally:
         if not was_shown:
             datasets.enable_progress_bars()
-    return saved if isinstance(saved, dict) else {_only_split(saved): saved}
+    return saved if isinstance(saved, dict) else {str(saved.split or _ALL): saved}
 
 
 def _cached(files: Iterable[Path]) -> dict[str, Any]:
@@ -103,10 +100,6 @@ def _cached(files: Iterable[Path]) -> dict[str, Any]:
         split = split_in_name(file.stem) or "train"
         of_splits.setdefault(split, []).append(datasets.Dataset.from_file(str(file)))
     return {name: datasets.concatenate_datasets(parts) for name, parts in of_splits.items()}
-
-
-def _only_split(saved: "datasets.Dataset") -> str:
-    return str(saved.split or _ALL)
 
 
 def _rows(split: Any, options: ReadOptions) -> Iterator[dict[str, Any]]:

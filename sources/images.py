@@ -6,11 +6,12 @@ import stat
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path, PurePosixPath
-from typing import Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from pydantic import Field
 
-from loupe.schemas.base import Record, Sha256, sha256_of
+from loupe.schemas.base import Record, sha256_of
+from loupe.schemas.faces import TreatedFaces
 from loupe.schemas.records import Rejection
 from loupe.schemas.wording import storable
 from loupe.sources.decoding import ImageRefusedError, Upright, limited_each, upright
@@ -35,22 +36,29 @@ class ImageLimits(Record):
     greatest_aspect: float | None = Field(default=None, ge=1)
 
 
-class InspectedImage(Record):
+class InspectedImage(NamedTuple):
     """An image that decodes, upright. Width and height are those of the upright image.
 
     `data` are the file's own bytes if they contain only pixels and colours. Everything else is
     removed, because it may reveal a place; then `source_sha256` differs but the pixels do not. Only
     a BMP, an image that had to be turned upright, or one whose file cannot be copied in parts, is
-    encoded again.
+    encoded again. `faces` says what was done to its faces since.
     """
 
     file_path: str
-    data: bytes = Field(repr=False)
-    sha256: Sha256
-    source_sha256: Sha256
+    data: bytes
+    sha256: str
+    source_sha256: str
     media_type: str
-    width_px: int = Field(gt=0)
-    height_px: int = Field(gt=0)
+    width_px: int
+    height_px: int
+    faces: TreatedFaces | None = None
+
+    def facts(self) -> dict[str, Any]:
+        """Return everything except the bytes, by the names that `Image` records have for it."""
+        facts = self._asdict()
+        del facts["data"]
+        return facts
 
 
 class ImageProblem(Record):
@@ -118,6 +126,8 @@ def inspect_each(
     A few are decoded together, which is faster.
     """
     limits = limits or ImageLimits()
+    if isinstance(image_root, Path):
+        image_root = Path(os.path.realpath(image_root))
     files: list[_File] = []
     size = 0
     for row in rows:
@@ -222,18 +232,18 @@ def _without_waiting(path: str, flags: int) -> int:
 
 def _resolved_inside(image_root: Path, file_path: str) -> Path:
     """Return the file behind all symbolic links, which must lie below the image root."""
-    path = PurePosixPath(_name_inside(file_path))
+    name = _name_inside(file_path)
     try:
         os.fsencode(file_path).decode("utf-8")
-        root = Path(os.path.realpath(image_root))  # twice as fast as `resolve`
-        target = Path(os.path.realpath(root / path))
+        root = os.path.realpath(image_root)  # twice as fast as `resolve`
+        target = os.path.realpath(os.path.join(root, name))  # noqa: PTH118 - fast
         if "\0" in file_path:
             raise ValueError(file_path)  # noqa: TRY301 - newer Pythons resolve such a path
     except (OSError, ValueError, RuntimeError) as fault:
         raise ImageRefusedError("unreadable_image", "is not a path that can be opened") from fault
-    if not target.is_relative_to(root):
+    if target != root and not target.startswith(f"{root.rstrip('/')}/"):
         raise _outside()
-    return target
+    return Path(target)
 
 
 def _name_inside(file_path: str) -> str:

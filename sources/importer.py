@@ -1,13 +1,15 @@
 """The formats that can be imported, and the two passes in which a source is read."""
 
+import hashlib
 import re
 import sqlite3
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from functools import partial
+from inspect import isabstract
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 from pydantic_core import PydanticUndefined
 
@@ -15,15 +17,19 @@ from loupe.schemas.build import format_name
 from loupe.schemas.errors import (
     ConfigurationError,
     FormatError,
+    LoupeError,
     UnknownColumnError,
     UsageError,
 )
 from loupe.schemas.plugins import load_plugin, plugins
 from loupe.schemas.processes import scratch_database
+from loupe.schemas.raised import raised
 from loupe.schemas.text_files import open_text
 from loupe.schemas.validation import nearest_hint, packaged_toml
+from loupe.schemas.wording import many
 from loupe.sources.annotations import (
     FIRST_VERSION,
+    WITHOUT_CAPTIONS,
     Field,
     FieldError,
     Importer,
@@ -33,6 +39,7 @@ from loupe.sources.annotations import (
 from loupe.sources.captioned import CaptionedImporter, FineGrainedImporter
 from loupe.sources.ccd import CcdImporter
 from loupe.sources.coco import CocoImporter
+from loupe.sources.columns import CAPTIONS
 from loupe.sources.csv_table import CsvImporter
 from loupe.sources.fiftyone import FiftyOneImporter
 from loupe.sources.hugging_face import HuggingFaceImporter
@@ -52,6 +59,7 @@ SEVERAL_IDENTITIES: Final = "image_of_several_identities"
 _IMAGE_SUFFIXES: Final = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif")
 _LONGEST_PATH_BYTES: Final = 4096
 UNKNOWN_LICENCE: Final = "Unknown: the format names none"
+_NO_CAPTION: Final = ("no_usable_caption", "empty_caption")
 _OF_ANYTHING: Final = frozenset({"image-list", "csv", "tsv", "json", "folder", "hf", "img2dataset"})
 """Formats that are not named as what a file may be: most files can be read so."""
 
@@ -128,6 +136,8 @@ def declare_format(form: type[Importer]) -> str:
     Raises:
         UsageError: another format has that name.
     """
+    if isabstract(form):
+        raise UsageError(f"the format {form.__name__} needs a method rows(self, path, options)")
     name = format_name(form.__name__)
     known = _DECLARED.get(name, form)
     is_same = (known.__module__, known.__qualname__) == (form.__module__, form.__qualname__)
@@ -159,9 +169,13 @@ def importer_for(format: str) -> Importer:  # noqa: A002 - the word of the comma
         return _made(form, named)
     added = {format_name(one): one for one in plugins("formats")}
     if name not in added:
-        hint = nearest_hint(name, [*IMPORTERS, *added])
-        raise UsageError(f"no format is called {format!r}; {hint}")
+        raise UsageError(f"no format is called {format!r}; {nearest_hint(name, known_formats())}")
     return _from_plugin(added[name])
+
+
+def known_formats() -> list[str]:
+    """Return the names of formats, with those of plugins and of classes that were declared."""
+    return [*IMPORTERS, *map(format_name, plugins("formats")), *_DECLARED]
 
 
 def _from_plugin(name: str) -> Importer:
@@ -170,7 +184,7 @@ def _from_plugin(name: str) -> Importer:
         found = _made(found, name)
     if not isinstance(found, Importer):
         raise ConfigurationError(
-            f"the format {name!r} of {plugins('formats')[name].package} must be a class of "
+            f"the format {name!r} of {plugins('formats')[name].package} must be a subclass of "
             f"loupe.Format; got {found!r:.80}"
         )
     return found
@@ -201,7 +215,24 @@ def read_source(
         FormatError: the file is not of the importer's format, or all of its records have the same
             defect.
     """
-    return surveyed(importer, path, options, image_root)()
+    return surveyed(importer, path, options, image_root).rows()
+
+
+class Surveyed(NamedTuple):
+    """A source after its first pass.
+
+    Attributes:
+        rows: reads its rows, as often as it is called.
+        misplaced: an image that it names, if none of those that it names is there; else None.
+        images: a digest of the places, sizes and times of the images that it names, or the address
+            of their folder.
+        has_captions: whether a row has a caption.
+    """
+
+    rows: Callable[[], Iterator[Row]]
+    misplaced: str | None
+    images: str
+    has_captions: bool
 
 
 def surveyed(
@@ -209,26 +240,70 @@ def surveyed(
     path: Path,
     options: ReadOptions = DEFAULT_OPTIONS,
     image_root: ImageRoot | None = None,
-) -> Callable[[], Iterator[Row]]:
-    """Run the first pass over `path`; return what reads its rows, as often as it is called.
+) -> Surveyed:
+    """Run the first pass over `path`.
 
     Raises:
         FormatError: see `read_source`.
     """
 
     def rows(images: bool) -> Iterator[Row]:
-        found = importer.rows(path, options.model_copy(update={"images": images}))
+        chosen = options.model_copy(update={"images": images})
+        is_ours = importer.format in IMPORTERS
+        found = importer.rows(path, chosen) if is_ours else _foreign_rows(importer, path, chosen)
         return map(partial(_relative, image_root), found) if isinstance(image_root, Path) else found
 
     with _naminglikely_formats(path):
-        survey = Survey(path.name, rows(images=False))
+        there = _ImagesThere(image_root)
+        survey = Survey(path.name, there.looked_for(rows(images=False)))
         if survey.lacks_splits and options.is_split_stated:
             importer = importer.for_one_split()
-            survey = Survey(path.name, rows(images=False))
+            there = _ImagesThere(image_root)
+            survey = Survey(path.name, there.looked_for(rows(images=False)))
         if survey.defect:
             hint = importer.hint_on_splits if survey.lacks_splits else ""
+            hint = WITHOUT_CAPTIONS if survey.lacks_captions else hint
             raise FormatError(f"{path}: {survey.defect}{hint}")
-    return lambda: survey.checked_all(rows(images=True))
+    return Surveyed(
+        rows=lambda: survey.checked_all(rows(images=True)),
+        misplaced=there.misplaced,
+        images=there.state,
+        has_captions=there.has_captions,
+    )
+
+
+def _foreign_rows(importer: Importer, path: Path, options: ReadOptions) -> Iterator[Row]:
+    """Yield the rows that the class of a pipeline or a plugin reads.
+
+    Raises:
+        FormatError: it raises, or yields what is no row.
+    """
+    number, what = 0, f"the format {importer.format!r} cannot read {path.name}"
+    try:
+        for row in importer.rows(path, options):
+            number += 1
+            if fault := _fault_of(row):
+                break
+            yield row
+        else:
+            return
+    except LoupeError:
+        raise
+    except Exception as error:
+        said = raised(error, SourceRow, BadRow)
+        hint = "; a record that cannot be used is a loupe.BadRow" if number else ""
+        raise FormatError(f"{what}: after {many(number, 'row')} it raised {said}{hint}") from error
+    raise FormatError(f"{what}: row {number:,} {fault}")
+
+
+def _fault_of(row: Any) -> str:
+    """Return what is wrong with what a class yields as a row; empty if it is one."""
+    if not isinstance(row, SourceRow | BadRow):
+        return f"must be a loupe.SourceRow or a loupe.BadRow; got {row!r:.80}"
+    if isinstance(row, SourceRow) and len(row.positions) != len(row.captions):
+        captions, positions = len(row.captions), len(row.positions)
+        return f"has {captions} captions and {positions} positions; without any, they count from 0"
+    return ""
 
 
 def _relative(image_root: Path, row: Row) -> Row:
@@ -243,20 +318,49 @@ def _relative(image_root: Path, row: Row) -> Row:
     return row
 
 
-def misplaced_image(rows: Iterable[Row], image_root: ImageRoot) -> str | None:
-    """Return an image that rows name if none that they name exists below `image_root`.
+class _ImagesThere:
+    """Looks for the images that rows name; `root` is where they are, None to look nowhere."""
 
-    Raises:
-        FormatError: see `read_source`.
-    """
-    first = None
-    for row in rows:
-        if isinstance(row, SourceRow):
-            paths = (row.file_path, *row.other_paths)
-            if row.is_held or any(is_file_below(image_root, one) for one in paths):
-                return None
-            first = first or row.file_path
-    return first
+    def __init__(self, root: ImageRoot | None) -> None:
+        self._root = root
+        self._first: str | None = None
+        self._is_one_there = root is None
+        self._seen = hashlib.sha256()
+        self.has_captions = False
+
+    @property
+    def misplaced(self) -> str | None:
+        """An image that rows name if none that they name is there."""
+        return None if self._is_one_there else self._first
+
+    @property
+    def state(self) -> str:
+        """See `Surveyed.images`; that of images elsewhere is not looked at."""
+        if self._root is None or isinstance(self._root, Path):
+            return self._seen.hexdigest()
+        return str(self._root)
+
+    def looked_for(self, rows: Iterable[Row]) -> Iterator[Row]:
+        """Yield the rows, and look for the image of each."""
+        for row in rows:
+            if isinstance(row, SourceRow):
+                self._look_for(row)
+            yield row
+
+    def _look_for(self, row: SourceRow) -> None:
+        self._first = self._first or row.file_path
+        texts = row.captions or row.coarse_captions or row.translations
+        self.has_captions = self.has_captions or bool(texts)
+        self._is_one_there = self._is_one_there or row.is_held
+        if self._root is None or row.is_held:
+            return
+        for path in (row.file_path, *row.other_paths):
+            self._is_one_there = self._is_one_there or is_file_below(self._root, path)
+            if isinstance(self._root, Path):
+                with suppress(OSError, ValueError):  # ValueError for names that no file can have
+                    found = (self._root / path).stat()
+                    line = f"{path}\0{found.st_size}\0{found.st_mtime_ns}\n"
+                    self._seen.update(line.encode("utf-8", "surrogatepass"))
 
 
 @contextmanager
@@ -273,18 +377,21 @@ def _naminglikely_formats(path: Path) -> Iterator[None]:
 
 
 def likely_formats(path: Path) -> list[str]:
-    """Return the formats that can parse the first record of a file; lists of paths excepted."""
-    found = []
-    for name, importer in IMPORTERS.items():
-        if name in _OF_ANYTHING:
-            continue
+    """Return the formats that can parse the first record of a file, without those of anything."""
+    return list(parsing_formats(path, [name for name in IMPORTERS if name not in _OF_ANYTHING]))
+
+
+def parsing_formats(
+    path: Path, names: Iterable[str], options: ReadOptions = DEFAULT_OPTIONS
+) -> Iterator[str]:
+    """Yield those of these formats that can parse the first record of a file."""
+    for name in names:
         try:
-            first = next(importer.rows(path), None)
+            first = next(IMPORTERS[name].rows(path, options), None)
         except FormatError:
             continue
         if isinstance(first, SourceRow):
-            found.append(name)
-    return found
+            yield name
 
 
 _TABLES = """
@@ -310,6 +417,7 @@ class Survey:
         spelled: the numbers that identities state in several ways (12 and 0012), with these.
         defect: a sentence on the defect that all records have, if they all have the same one.
         lacks_splits: whether this is that they have no split.
+        lacks_captions: whether this is that they have no caption.
     """
 
     def __init__(self, file: str, rows: Iterable[Row]) -> None:
@@ -345,6 +453,10 @@ class Survey:
                 f"{self._first.detail}"
             )
         self.lacks_splits = not self._usable and [*self._defects] == [("split", "missing_field")]
+        field, reason = next(iter(self._defects), ("", ""))
+        self.lacks_captions = reason in _NO_CAPTION or (
+            reason == "missing_field" and field in CAPTIONS
+        )
 
     def _count(self, row: BadRow) -> None:
         self._first = self._first or row

@@ -28,16 +28,20 @@ class SourceContrast(Record):
     method: Literal["search", "edit"] | None
 
 
+def _from_zero(known: dict[str, Any]) -> tuple[int, ...]:
+    return tuple(range(len(known.get("captions", ()))))
+
+
 class SourceRow(Record):
     """One image with its captions, independent of its format.
 
     `index` counts the records of a file from 0 (in line formats: non-blank lines), `file` is one of
-    several files of a source. `captions` are the
-    usable ones, and `positions[i]` is the position of `captions[i]` in the record, so that a
-    quarantined caption leaves a gap and does not shift the others. Formats without captions have
-    none. `file_path` has forward slashes; it is checked to be inside the image root when the image
-    is opened. `other_paths` are tried if there is no such file. `facts` and `categories` are those
-    of `loupe.schemas.records.ImageFacts`. If the file holds its images, `is_held`: the bytes are in
+    several files of a source. `captions` are the usable ones, and `positions[i]` is the position of
+    `captions[i]` in the record, so that a quarantined caption leaves a gap and does not shift the
+    others; without positions, they count from 0. Formats without captions have none. `file_path`
+    has forward slashes; it is checked to be inside the image root when the image is opened.
+    `other_paths` are tried if there is no such file. `facts` and `categories` are those of
+    `loupe.schemas.records.ImageFacts`. If the file holds its images, `is_held`: the bytes are in
     `held`, and `file_path` is a place in that file (`train-0.parquet/17`).
 
     Contrastive benchmarks have more fields: `coarse_captions`, translations by language (each at
@@ -51,7 +55,7 @@ class SourceRow(Record):
     split: Split
     file_path: str
     captions: tuple[str, ...] = ()
-    positions: tuple[int, ...] = ()
+    positions: tuple[int, ...] = Field(default_factory=_from_zero)
     other_paths: tuple[str, ...] = IF_ANY
     facts: tuple[str, ...] = IF_ANY
     categories: tuple[str, ...] = IF_ANY

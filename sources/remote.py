@@ -147,7 +147,7 @@ def _copied(address: str, folder: Path, say: Say) -> Path:
     filesystem, path = _opened(address)
     if urlsplit(address).scheme == "hf" and "@" not in path:
         raise FormatError(
-            f"{shown_address(address)} names no revision, and would not be the same tomorrow; "
+            f"{shown_address(address)} names no revision, so its content may change; "
             f"add a tag or a commit, such as {shown_address(address)}@v1.0"
         )
     place = folder / hashlib.sha256(address.encode()).hexdigest()[:16]

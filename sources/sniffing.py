@@ -10,7 +10,7 @@ from loupe.schemas.columns import TableColumns
 from loupe.schemas.errors import FormatError, UsageError
 from loupe.sources.columns import CAPTIONS, IMAGES, Found, RecordImporter
 from loupe.sources.images import is_file_below
-from loupe.sources.importer import IMPORTERS, importer_for, likely_formats
+from loupe.sources.importer import IMPORTERS, importer_for, likely_formats, parsing_formats
 from loupe.sources.parquet import ParquetImporter
 from loupe.sources.records import ReadOptions, Row, SourceRow
 
@@ -34,7 +34,6 @@ _LEAST_WORDS: Final = 3
 _MOST_FIELDS: Final = 12
 _MOST_FOLDERS: Final = 100
 _SEE: Final = "docs/sources.md shows what each format looks like"
-_TERMS: Final = '# licence = "CC-BY-4.0"   # the terms of the images: a release needs them'
 
 
 class Sniffed(NamedTuple):
@@ -47,6 +46,7 @@ class Sniffed(NamedTuple):
         rows: the first rows, with these columns.
         images: the folder of the images, if it is another than that of the annotations.
         lacks_images: whether images are called after their identity, and no such file is there.
+        repeated: a column that may say what the image shows, if none is known to.
     """
 
     format: str
@@ -55,6 +55,7 @@ class Sniffed(NamedTuple):
     rows: Sequence[Row]
     images: Path | None = None
     lacks_images: bool = False
+    repeated: str | None = None
 
     def table(
         self, annotations: str, name: str, licence: str | None = None, images: str | None = None
@@ -74,6 +75,11 @@ class Sniffed(NamedTuple):
             lines.append(
                 '# licence = "CC-BY-4.0"   # the terms of the images: a release needs them'
             )
+        if self.repeated is not None:
+            lines.append(
+                f"# identity = {json.dumps(self.repeated, ensure_ascii=False)}"
+                f"   # what the image shows, if images of one value show the same"
+            )
         more = "…" if len(self.fields) > _MOST_FIELDS else ""
         fields = ", ".join(self.fields[:_MOST_FIELDS])
         comment = f"# fields: {fields}{more}\n" if fields else ""
@@ -91,6 +97,7 @@ def sniff(path: Path, stated: TableColumns | None = None) -> Sniffed:
     importer = importer_for(name)
     columns: dict[str, str | list[str]] = {}
     fields: list[str] = []
+    first: list[Found] = []
     is_named_by_identity = False
     if isinstance(importer, RecordImporter):
         columns = stated.model_dump(mode="json", exclude_defaults=True) if stated else {}
@@ -110,7 +117,26 @@ def sniff(path: Path, stated: TableColumns | None = None) -> Sniffed:
     root = path if path.is_dir() else path.parent
     images = None if folder == root else folder
     lacks_images = is_named_by_identity and folder is None
-    return Sniffed(name, columns, fields, rows, images, lacks_images)
+    repeated = None if _has_identity(fields, columns) else _repeated(first, columns)
+    return Sniffed(name, columns, fields, rows, images, lacks_images, repeated)
+
+
+def _has_identity(fields: Iterable[str], columns: Mapping[str, Any]) -> bool:
+    return "identity" in columns or "identity" in fields
+
+
+def _repeated(records: Sequence[Found], columns: Mapping[str, Any]) -> str | None:
+    """Return the column of short texts with the most values, of which some are repeated."""
+    taken = {*CAPTIONS, *IMAGES, *_SPLITS}
+    for value in columns.values():
+        taken.update([value] if isinstance(value, str) else value)
+    counts: dict[str, int] = {}
+    for name in _fields_of(records):
+        values = [one.fields.get(name) for one in records]
+        texts = [one for one in values if isinstance(one, str) and one.strip()]
+        if name not in taken and not _is_text(records, name) and 1 < len(set(texts)) < len(texts):
+            counts[name] = len(set(texts))
+    return max(counts, key=counts.__getitem__, default=None)
 
 
 def _has_image(fields: Iterable[str], columns: Mapping[str, Any]) -> bool:
@@ -192,16 +218,11 @@ def format_of(path: Path, stated: TableColumns | None = None) -> str:
     if likely := likely_formats(path):
         return likely[0]
     options = ReadOptions(columns=stated, images=False)
-    for name in ("json", "image-list", "csv"):
-        try:
-            first = next(importer_for(name).rows(path, options), None)
-        except FormatError:
-            continue
-        if isinstance(first, SourceRow):
-            return name
+    for name in parsing_formats(path, ("json", "image-list", "csv"), options):
+        return name
     raise FormatError(
-        f"{path} is in no format that is known; if its fields have names of their own, state that "
-        f"of the image (--image); {_SEE}"
+        f"the format of {path} is not known; if its fields have names of their own, state that of "
+        f"the image (--image); {_SEE}"
     )
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import loupe
-from benchmarks import settings, site
+from benchmarks import reference, settings, site
 
 NAMED = re.compile(r"^::: (loupe\.[\w.]+)", re.MULTILINE)
 LOADED = {"script": "src", "img": "src", "link": "href", "iframe": "src", "source": "src"}
@@ -66,8 +66,13 @@ def test_every_picture_is_taken_by_the_script_and_shown() -> None:
 def test_every_public_name_is_in_the_reference() -> None:
     text = (site.DOCS / "api.md").read_text(encoding="utf-8")
     named = {place.rpartition(".")[2] for place in NAMED.findall(text)}
-    assert named >= set(loupe.__all__) - {"steps"}
+    assert named >= {*loupe.__all__, *loupe.testing.__all__} - {"steps", "testing"}
     assert "`loupe.steps`" in text
+    assert "`loupe.testing`" in text
+
+
+def test_the_table_of_public_names_is_up_to_date() -> None:
+    assert reference.API_PAGE.read_text(encoding="utf-8") == reference.api_page(), "make reference"
 
 
 def test_the_reference_of_settings_is_up_to_date() -> None:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from html import escape
 from types import new_class
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 from xml.sax.saxutils import quoteattr
 
 from pydantic import ConfigDict
@@ -61,13 +61,17 @@ def record_of(kind: str) -> type[AnyRecord]:
 
 
 class OwnPage(Interface):
-    """The page of a queue that a pipeline declares."""
+    """The page of a queue that a pipeline declares; classes of plugins vary it.
+
+    `like` says which one a class varies: "text", "choice", "compare" or "image".
+    """
 
     name = TEXT
     record: ClassVar = AnyRecord
+    like: ClassVar[Literal["text", "choice", "compare", "image"]] = "text"
 
     def __init__(self, queue: Queue) -> None:
-        self.page = queue.interface
+        self.page = queue.interface if queue.interface in NAMES else f"own-{self.like}"
         self.kind = queue.kind
         self.field = queue.field or "text"
         self.choices = queue.choices

@@ -294,7 +294,8 @@ def script_frame(name: str, document: str) -> str:
     """
     # A line break would end the HTML for Markdown.
     inside = escape(document).replace("\n", "&#10;")
-    return escape(f'<iframe class="{name}" title="" srcdoc="{inside}"></iframe>')
+    attributes = f'class="{name}" title="What is saved" tabindex="-1" srcdoc="{inside}"'
+    return escape(f"<iframe {attributes}></iframe>")
 
 
 def text_fields_script() -> str:

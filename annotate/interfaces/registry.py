@@ -61,10 +61,28 @@ def interface_of(queue: Queue) -> Interface:
             f"queue {queue.name}: no page is called {name!r}; {nearest_hint(name, known)}"
         )
     found = load_plugin("pages", name)
-    made = found(queue) if isinstance(found, type) and issubclass(found, OwnPage) else found
+    made = found(queue) if page_like(name) else found
     if not isinstance(made, Interface):
         package = plugins("pages")[name].package
         raise ConfigurationError(
-            f"the page {name!r} of {package} must be a class of loupe.Page; got {made!r:.80}"
+            f"the page {name!r} of {package} must be a subclass of loupe.Page; got {made!r:.80}"
         )
     return made
+
+
+def page_like(name: str) -> str:
+    """Return which declared page one of a plugin varies; empty if it is its own.
+
+    Raises:
+        ConfigurationError: the plugin cannot be used, or states none that there is.
+    """
+    found = load_plugin("pages", name)
+    if not (isinstance(found, type) and issubclass(found, OwnPage)):
+        return ""
+    pages = [one.removeprefix("own-") for one in OWN_PAGES]
+    if found.like not in pages:
+        raise ConfigurationError(
+            f"the page {name!r} of {plugins('pages')[name].package} must state like = one of "
+            f"{', '.join(pages)}; got {found.like!r:.80}"
+        )
+    return found.like

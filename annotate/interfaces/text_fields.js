@@ -76,6 +76,7 @@
     for (const frame of document.querySelectorAll("iframe.loupe-saved, iframe.loupe-counter")) {
       const line = frame.contentDocument?.getElementById("saved");
       if (!line) continue;
+      frame.contentDocument.documentElement.dataset.colorScheme = document.documentElement.dataset.colorScheme ?? "";
       if (line.textContent !== said) line.textContent = said;
       line.classList.toggle("missing", Boolean(objection));
       if (objection && frame.getBoundingClientRect().bottom > innerHeight) frame.scrollIntoView({ block: "center" });

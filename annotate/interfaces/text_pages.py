@@ -43,11 +43,14 @@ from loupe.annotate.interfaces.page import (
     verdict_answer,
 )
 from loupe.annotate.queues import latest_flags, newest_reports
+from loupe.checks.rewrites import reading_checks
+from loupe.db.configurations import asked_checks
 from loupe.db.entities import StoredEntity, fetch, parents_of
 from loupe.db.store import Store
 from loupe.schemas.base import EntityRecord, digest_of
 from loupe.schemas.errors import IntegrityError
 from loupe.schemas.faithfulness import FaithfulnessReport, Finding
+from loupe.schemas.profile import FaithfulnessSettings
 from loupe.schemas.proposals import OPTIONS, ChoiceTest, Confusion
 from loupe.schemas.provenance import Role
 from loupe.schemas.records import Caption, Image, Rewrite
@@ -56,6 +59,10 @@ from loupe.schemas.taxonomy import RetrievalTask
 
 TEXT = "text"
 """The control of the text to edit."""
+_ONLY_FORM_AND_WORDS = (
+    "Form and words have no warnings. What the text states was not checked: no check of this build "
+    "reads it in this language."
+)
 
 
 class TextVerdict(Interface):
@@ -91,13 +98,15 @@ class TextVerdict(Interface):
 class _Checked(NamedTuple):
     """What is known of a text: its image, the text that it rewrites or itself, and its checks.
 
-    `flags` is None if the text was not examined.
+    `flags` is None if the text was not examined; `is_read` tells whether a check reads what texts
+    of the dataset state.
     """
 
     image: StoredEntity
     source: StoredEntity
     report: FaithfulnessReport | None
     flags: tuple[str, ...] | None
+    is_read: bool
 
     @property
     def findings(self) -> tuple[Finding, ...]:
@@ -107,8 +116,9 @@ class _Checked(NamedTuple):
     @property
     def findings_html(self) -> str:
         """Its flags and findings, as HTML."""
-        is_checked = self.report is not None or self.flags is not None
-        otherwise = "No warnings." if is_checked else "Not checked."
+        is_checked = self.flags is not None or (self.report is not None and self.is_read)
+        unchecked = "Not checked." if self.report is None else _ONLY_FORM_AND_WORDS
+        otherwise = "No warnings." if is_checked else unchecked
         return page_html("findings", self.findings, self.flags or (), otherwise)
 
 
@@ -117,12 +127,24 @@ def _checked(
 ) -> dict[str, _Checked]:
     """Return what is known of each text, whose image is that of its source."""
     ids = [text.id for text in texts]
+    is_read = _is_read(store, texts[0].dataset) if texts else False
     images = _only_parents(store, [one.id for one in sources.values()], Role.DESCRIBES)
     reports, flags = newest_reports(store, ids), latest_flags(store, ids)
     return {
-        one: _Checked(images[sources[one].id], sources[one], reports.get(one), flags.get(one))
+        one: _Checked(
+            images[sources[one].id], sources[one], reports.get(one), flags.get(one), is_read
+        )
         for one in ids
     }
+
+
+def _is_read(store: Store, dataset: str) -> bool:
+    """Return whether a check of the dataset's last run reads what its texts state."""
+    asked = asked_checks(store, dataset)
+    if asked is None:
+        return True
+    settings = FaithfulnessSettings.model_validate(asked.settings)
+    return bool(reading_checks(asked.checks, settings))
 
 
 class RewriteRevision(TextVerdict):

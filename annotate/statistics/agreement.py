@@ -212,7 +212,7 @@ def _choice_agreement(
     control: str, rated: Sequence[Mapping[str, Category]], annotator: str | None
 ) -> ChoiceAgreement:
     pairs = _pairs_of(rated, annotator)
-    observed = _mean([_share_equal(of_item) for of_item in pairs])
+    observed = _mean([fmean(one == other for one, other in of_item) for of_item in pairs])
     if annotator is not None:
         return ChoiceAgreement(control=control, observed=observed, cohen=_cohen(pairs))
     categories = [tuple(sorted(ratings.values())) for ratings in rated]
@@ -223,10 +223,6 @@ def _choice_agreement(
         fleiss=_fleiss(categories),
         krippendorff=_krippendorff(categories),
     )
-
-
-def _share_equal(pairs: _Pairs) -> float:
-    return fmean(one == other for one, other in pairs)
 
 
 def _pairs_of(

@@ -10,7 +10,7 @@ from datetime import UTC, date, datetime
 from typing import Literal
 
 from loupe.annotate.gold import answers_to_qualify
-from loupe.annotate.planning import people_of, too_little_gold
+from loupe.annotate.planning import ADDING, people_of, too_little_gold
 from loupe.annotate.queues import SHARED, Queue
 from loupe.annotate.statistics.agreement import Facts, Share
 from loupe.annotate.statistics.hours import hours_worked
@@ -25,6 +25,7 @@ from loupe.db.gold import IN_FORCE, gold_items
 from loupe.db.review_audits import TaskCount, task_counts
 from loupe.db.reviews import (
     WAITING,
+    active_annotators,
     annotators,
     count_states,
     names_of_annotators,
@@ -134,6 +135,7 @@ def overview(
     facts: Callable[[Queue], Facts | None] = lambda _: None,
     hourly_rate: float | None = None,
     ready: Sequence[str] = (),
+    adding: str = ADDING,
 ) -> Overview:
     """Return the overview of these queues.
 
@@ -145,6 +147,7 @@ def overview(
         facts: returns what extracts the facts of the texts of a queue, to compare them.
         hourly_rate: the cost of an annotator's hour, in any currency.
         ready: builds that can go on now, a sentence each.
+        adding: the command that adds a person.
     """
     called = names_of_annotators(store) if names else {}
 
@@ -167,7 +170,7 @@ def overview(
             *(
                 Remark(queue=queue.name, sentence=f"{queue.name}: {sentence}")
                 for queue, one, counts in each
-                for sentence in _problems(store, queue, one, counts, name)
+                for sentence in _problems(store, queue, one, counts, name, adding)
             ),
             *_suspensions(found, name),
         ),
@@ -234,7 +237,12 @@ def _listed(people: Sequence[str], name: _Name) -> str:
 
 
 def _problems(
-    store: Store, queue: Queue, one: QueueStatistics, tasks: Sequence[TaskCount], name: _Name
+    store: Store,
+    queue: Queue,
+    one: QueueStatistics,
+    tasks: Sequence[TaskCount],
+    name: _Name,
+    adding: str,
 ) -> Iterator[str]:
     if quarantined := sum(unclear.state == "quarantined" for unclear in one.unclear):
         yield (
@@ -243,7 +251,7 @@ def _problems(
         )
     if not one.items.undecided:
         return
-    yield from _too_few(store, queue, one, name)
+    yield from _too_few(store, queue, one, name, adding)
     waiting = [task for task in tasks if task.state in WAITING and task.purpose != "audit"]
     if not waiting:
         return
@@ -258,15 +266,14 @@ def _problems(
     elif (days := _idle_days(one, waiting)) >= _IDLE_DAYS:
         yield f"idle: no answer for {days} days; {open_tasks}: " + _listed(sorted(holders), name)
     conflicts = [task for task in waiting if (task.purpose, task.assignee) == ("adjudication", "")]
-    if conflicts and holders != {SHARED}:
+    if conflicts and active_annotators(store, "annotator"):
         number = many(sum(task.tasks for task in conflicts), "conflict")
-        yield (
-            f"{number} in {_LOUPE}, as no adjudicator is free for them: "
-            "loupe annotator add NAME --adjudicator"
-        )
+        yield (f"{number} in {_LOUPE}, as no adjudicator is free for them: {adding} --adjudicator")
 
 
-def _too_few(store: Store, queue: Queue, one: QueueStatistics, name: _Name) -> Iterator[str]:
+def _too_few(
+    store: Store, queue: Queue, one: QueueStatistics, name: _Name, adding: str
+) -> Iterator[str]:
     """Return whether too few people may give first opinions, and what to do."""
     try:
         eligible = people_of(store, queue).annotators
@@ -281,7 +288,7 @@ def _too_few(store: Store, queue: Queue, one: QueueStatistics, name: _Name) -> I
     who = "no one is"
     if eligible:
         who = f"only {_listed(eligible, name)} {'is' if len(eligible) == 1 else 'are'}"
-    advice = "add someone (loupe annotator add NAME)"
+    advice = f"add someone ({adding})"
     if paused := sorted(paused_annotators(store)):
         advice = f"resume {_listed(paused, name)} (loupe annotator resume NAME) or {advice}"
     if suspended := sorted(_suspended(one)):

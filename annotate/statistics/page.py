@@ -7,7 +7,7 @@ is a `<data>` element with the key of the same figure in `loupe queue stats --js
 from collections.abc import Sequence
 from datetime import date, datetime, timedelta
 from itertools import count
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from loupe.annotate.statistics.overview import Overview
 from loupe.annotate.statistics.queue import DayOfWork, QueueStatistics
@@ -45,6 +45,12 @@ class Scale(NamedTuple):
 
 def render_page(overview: Overview) -> str:
     """Return the page, with the queues in the given order."""
+    template = page_templates().get_template(_TEMPLATE)
+    return str(template.render(overview=overview, queues=overview.queues, live=None))
+
+
+def page_templates() -> Any:
+    """Return the templates with what pages of statistics use."""
     environment = page_environment("loupe.annotate")
     environment.filters.update(
         number=lambda value: f"{value:,}",
@@ -55,9 +61,7 @@ def render_page(overview: Overview) -> str:
         moment=lambda value: f"{value.day} {value:%b %Y, %H:%M} UTC",
         key=lambda path: ".".join(map(str, path)),
     )
-    return environment.get_template(_TEMPLATE).render(
-        overview=overview,
-        queues=overview.queues,
+    environment.globals.update(
         as_percent=percent,
         as_hundredths=lambda value: f"{100 * value:.0f}",
         as_decimal=decimal,
@@ -67,6 +71,7 @@ def render_page(overview: Overview) -> str:
         scale_of=scale_of,
         days_of=lambda queue: shown_days(queue.work.days, queue.at),
     )
+    return environment
 
 
 def percent(value: float) -> str:

@@ -33,6 +33,7 @@ from loupe.db.review_audits import (
     ItemProgress,
     TaskCount,
     item_progress,
+    reopened_items,
     task_counts,
 )
 from loupe.db.reviews import WAITING, names_of_annotators
@@ -69,6 +70,14 @@ class ItemCounts(Record):
     def undecided(self) -> int:
         """The number of items that still wait for people."""
         return self.waiting + self.open + self.answered + self.conflicting
+
+
+class Round(Record):
+    """A round in which people were asked again: its number, from 2, and its items."""
+
+    number: int
+    items: int
+    undecided: int
 
 
 class DayOfWork(Record):
@@ -201,6 +210,7 @@ class QueueStatistics(Record):
     returns: tuple[Return, ...]
     unclear: tuple[UnclearTask, ...]
     forecast: Forecast
+    rounds: tuple[Round, ...] = ()
     annotators: tuple[AnnotatorStatistics, ...]
 
 
@@ -344,6 +354,7 @@ def queue_statistics(
             for one in unclear_annotations(store, queue.name)
         ),
         forecast=forecast(needed, useful_per_day(work.days, now.date()), now.date()),
+        rounds=_rounds(reopened_items(store, queue.name)),
         annotators=tuple(
             AnnotatorStatistics(
                 annotator=annotator,
@@ -468,6 +479,16 @@ def _items(store: Store, queue: Queue) -> tuple[ItemCounts, int]:
             counts["decided"] += 1
             counts[outcome] += 1
     return ItemCounts(**counts), needed
+
+
+def _rounds(reopened: Sequence[tuple[int, str]]) -> tuple[Round, ...]:
+    """Return the rounds after the first, from how often items were reopened, and their states."""
+    rounds = []
+    for again in range(1, 1 + max((times for times, _ in reopened), default=0)):
+        states = [(times, state) for times, state in reopened if times >= again]
+        undecided = states.count((again, "proposed"))
+        rounds.append(Round(number=again + 1, items=len(states), undecided=undecided))
+    return tuple(rounds)
 
 
 def _stage(progress: ItemProgress | None, overlap: int) -> Stage:

@@ -10,8 +10,7 @@ from loupe.demo.worlds.stills import load_stills_truth, write_stills_world
 from loupe.demo.worlds.street import write_street_world
 from loupe.demo.worlds.writing import CITATION, LICENCE
 from loupe.schemas.build import Build, CcdBuild, RecosBuild, UFine3CBuild, UFine6926Build
-from loupe.schemas.text_files import read_toml
-from loupe.schemas.validation import validated
+from loupe.schemas.validation import packaged_toml, validated
 
 BuildT = TypeVar("BuildT", bound=Build)
 
@@ -59,7 +58,7 @@ def _drawn(home: Path, data: str, write: Callable[[Path], object]) -> Path:
 
 def _build(form: type[BuildT], name: str, folder: Path) -> BuildT:
     """Return the build in a file of this package, whose sources are in `folder`."""
-    values = read_toml(Path(__file__).with_name(f"{name}.toml"), f"demonstration {name}")
+    values = packaged_toml("loupe.demo.builds", f"{name}.toml")
     for source in values["sources"]:
         source |= {"licence": LICENCE, "citation": CITATION}
     return validated(form, values, f"demonstration {name}", folder=folder)

@@ -8,13 +8,12 @@ from typing import Literal
 from loupe.checks.person.description import Description, Thing
 from loupe.checks.person.lexicon import load_lexicon
 from loupe.checks.person.parser import parse_description
-from loupe.models.adapter import BuiltinChatModel
 from loupe.schemas.base import digest_of
-from loupe.schemas.chat import ChatRequest
 from loupe.schemas.faithfulness import Attribute, Fact, Span
 from loupe.schemas.profile import BuiltinRewriter
 from loupe.schemas.validation import packaged_toml
 from loupe.schemas.wording import joined, with_article
+from loupe.testing import BuiltinChatModel, ChatRequest
 
 Style = Literal["plain", "flowing", "brief"]
 

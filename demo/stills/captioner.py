@@ -21,9 +21,6 @@ from loupe.demo.stills.text import (
     read_text,
     write,
 )
-from loupe.models.adapter import BuiltinChatModel, picture_of
-from loupe.schemas.chat import ChatRequest
-from loupe.schemas.errors import ConfigurationError, FormatError
 from loupe.schemas.profile import BuiltinCaptioner
 from loupe.schemas.requests import (
     CAPTION_FIELD,
@@ -38,6 +35,7 @@ from loupe.schemas.requests import (
 )
 from loupe.schemas.taxonomy import RetrievalTask
 from loupe.schemas.wording import joined
+from loupe.testing import BuiltinChatModel, ChatRequest, ConfigurationError, FormatError, picture_of
 
 # The built-in captioner.
 

@@ -34,9 +34,6 @@ from loupe.demo.stills.scene import (
     read_scene,
 )
 from loupe.demo.stills.text import Content, content_of, distinguished
-from loupe.models.adapter import BuiltinChatModel, picture_of
-from loupe.schemas.chat import ChatRequest
-from loupe.schemas.errors import FormatError
 from loupe.schemas.profile import BuiltinContraster
 from loupe.schemas.requests import (
     CAPTION_FIELD,
@@ -54,6 +51,7 @@ from loupe.schemas.requests import (
 from loupe.schemas.requests import REFINEMENT_REQUEST_REPAIR_PURPOSE as REPAIR_CAPTIONS
 from loupe.schemas.requests import REPAIR_PURPOSE as REPAIR_STRATEGIES
 from loupe.schemas.taxonomy import DifferenceType
+from loupe.testing import BuiltinChatModel, ChatRequest, FormatError, picture_of
 
 # The built-in strategist and refiner.
 
@@ -111,7 +109,7 @@ def _strategies(request: ChatRequest) -> list[dict[str, str]]:
     others = [one for one in by_type if one not in _RARE]
     turn = chance.randrange(len(others)) if others else 0  # begin with another type each time
     types = [*(one for one in by_type if one in _RARE), *others[turn:], *others[:turn]]
-    rounds = zip_longest(*(_written(brief.caption, scene, by_type[one]) for one in types))
+    rounds = zip_longest(*(_written(brief, scene, by_type[one]) for one in types))
     found = [one for one in next(rounds, ()) if one is not None][: brief.count]
     enough = min(_ENOUGH, brief.count)
     while len(found) < enough:
@@ -172,13 +170,16 @@ def _changes(content: Content) -> dict[str, list[Change]]:
     return found
 
 
-def _written(caption: str, scene: Scene | None, changes: list[Change]) -> Iterator[dict[str, str]]:
-    """Return a strategy for each change that can be made and described."""
+def _written(
+    brief: StrategyBrief, scene: Scene | None, changes: list[Change]
+) -> Iterator[dict[str, str]]:
+    """Return a strategy for each change that can be made and described, and is not known yet."""
+    known = "\n".join(brief.facts)
     for change in changes:
         about = ASPECTS[change.aspect]
         plan = filled(about.plan, change)
-        text = _contrastive(caption, scene, change, plan)
-        if text is not None:
+        text = _contrastive(brief.caption, scene, change, plan)
+        if text is not None and plan not in known:
             yield {
                 DETAIL_FIELD: filled(about.detail, change),
                 TYPE_FIELD: about.difference.value,

@@ -35,13 +35,11 @@ from loupe.demo.stills.scene import (
     read_scene,
 )
 from loupe.demo.stills.text import content_of
-from loupe.models.adapter import Adapter
-from loupe.models.image_editor import edited_picture
 from loupe.schemas.base import Box
-from loupe.schemas.decoders import as_rgb
 from loupe.schemas.image_edit import BuiltinEditor, EditFailure, EditOutcome, EditRequest
 from loupe.schemas.taxonomy import DifferenceType
 from loupe.schemas.wording import with_article
+from loupe.testing import Adapter, as_rgb, edited_picture
 
 # The built-in editor.
 

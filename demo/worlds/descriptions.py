@@ -13,7 +13,7 @@ from loupe.demo.worlds.people import Garment, Person, Sex
 from loupe.schemas.records import Granularity
 from loupe.schemas.validation import packaged_toml
 from loupe.schemas.wording import with_article
-from loupe.sources.chance import Chance
+from loupe.testing import Chance
 
 _TABLES = packaged_toml(__package__, "descriptions.toml")
 _PLURAL = ("jeans", "trousers", "shorts")

@@ -25,7 +25,7 @@ from loupe.demo.worlds.people import (
     Side,
 )
 from loupe.schemas.base import Record
-from loupe.sources.chance import Chance
+from loupe.testing import Chance
 
 # Poses: the direction that a person faces, and their action.
 

@@ -8,7 +8,7 @@ from pydantic import TypeAdapter
 
 from loupe.schemas.base import Record
 from loupe.schemas.validation import packaged_toml
-from loupe.sources.chance import Chance
+from loupe.testing import Chance
 
 # The colours of the demonstration world: a word and an RGB value for each.
 

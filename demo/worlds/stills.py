@@ -38,7 +38,7 @@ from loupe.demo.stills.scene import (
 from loupe.demo.stills.text import Content, Group, details_of, write
 from loupe.schemas.base import Record
 from loupe.schemas.taxonomy import RetrievalTask
-from loupe.sources.chance import Chance
+from loupe.testing import Chance
 
 # A world, and the truth about each of its images.
 

@@ -27,8 +27,8 @@ from loupe.demo.worlds.street_script import (
 from loupe.demo.worlds.writing import draw_houses
 from loupe.schemas.base import Record
 from loupe.schemas.extras import needs_extra
-from loupe.sources.chance import Chance
 from loupe.sources.motchallenge import Result, write_results
+from loupe.testing import Chance
 
 TRUTH_FILE = "street_truth.json"
 DETECTIONS = "detections"
@@ -347,6 +347,7 @@ def _encode(
     """Write an H.264 file and return the sightings in its frames; equal frames, equal bytes."""
     with needs_extra("drawing videos", "video"):
         import av
+        from av.video.reformatter import Interpolation
 
     target.parent.mkdir(parents=True, exist_ok=True)
     sightings: list[TrueSighting] = []
@@ -360,7 +361,9 @@ def _encode(
         stream.options = {"preset": "ultrafast", "crf": str(quality)}
         for pixels, seen in frames:
             sightings += seen
-            container.mux(stream.encode(av.VideoFrame.from_ndarray(pixels, format="rgb24")))
+            picture = av.VideoFrame.from_ndarray(pixels, format="rgb24")
+            same = Interpolation.BILINEAR | Interpolation.ACCURATE_RND  # on any processor
+            container.mux(stream.encode(picture.reformat(format="yuv420p", interpolation=same)))
         container.mux(stream.encode(None))
     return tuple(sightings)
 

@@ -13,7 +13,7 @@ from loupe.demo.worlds.figure import STATURE_METRES, Action, Pose
 from loupe.demo.worlds.people import Person, draw_person_attributes
 from loupe.schemas.base import Record
 from loupe.schemas.validation import packaged_toml
-from loupe.sources.chance import Chance
+from loupe.testing import Chance
 
 # The camera.
 

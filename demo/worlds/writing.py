@@ -23,7 +23,7 @@ from loupe.demo.worlds.people import TABLES, Person, Rgb, draw_person_attributes
 from loupe.schemas.base import Record, Split
 from loupe.schemas.build import SourceSpec
 from loupe.schemas.records import Granularity
-from loupe.sources.chance import Chance
+from loupe.testing import Chance
 
 _COLOURS: dict[str, list[Rgb]] = TypeAdapter(dict[str, list[Rgb]]).validate_python(TABLES["street"])
 

@@ -170,11 +170,11 @@ def similarity_summary(found: ChoiceCalibration) -> str:
     bounds = found.settings
     seen = f"{found.results:,} results, {found.near_duplicates:,} of them near-duplicates"
     if found.quantiles:
-        similar = ", ".join(f"{value:g} ({share:.0%})" for share, value in found.quantiles)
-        seen = f"{seen}; quantiles of the similarity of the others to their anchor: {similar}"
+        similar = ", ".join(f"{share:.0%} below {value:g}" for share, value in found.quantiles)
+        seen = f"{seen}; similarity of the others to their anchor: {similar}"
     return (
-        f"{seen}; {found.within:,} are within the bounds ({bounds.floor:g} to "
-        f"{bounds.ceiling:g}), {found.within_suggested:,} within those that results suggest: "
+        f"{seen}\n{found.within:,} results are within the bounds of the profile ({bounds.floor:g} "
+        f"to {bounds.ceiling:g}), {found.within_suggested:,} within those that results suggest: "
         f"{_suggested('a floor', found.floor)} and {_suggested('a ceiling', found.ceiling)}"
     )
 
@@ -201,5 +201,6 @@ def uncalibrated_threshold_warning(
 
 def _suggested(what: str, bound: SuggestedBound) -> str:
     if bound.value is None:
-        return f"no {what.split()[-1]} yet ({bound.known} of {LEAST_KNOWN} are known)"
+        noun = what.split()[-1]
+        return f"no {noun} yet ({bound.known} of the {LEAST_KNOWN} judged results that it needs)"
     return f"{what} of {bound.value:g}"

@@ -7,7 +7,14 @@ from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
-from loupe.annotate.audits import Caption, DrawnChoices, Sample, Similarities, draw_choices
+from loupe.annotate.audits import (
+    CHOICES_STAGE,
+    Caption,
+    DrawnChoices,
+    Sample,
+    Similarities,
+    draw_choices,
+)
 from loupe.db.entities import ActivityRecord
 from loupe.db.release_rows import snapshot
 from loupe.db.store import Store
@@ -29,9 +36,9 @@ from loupe.retrieval.similarity.ranked import (
 )
 from loupe.schemas.embedding import PrecomputedEmbedder
 from loupe.schemas.errors import UsageError
+from loupe.schemas.profile import Profile
 from loupe.schemas.records import Picture
 
-STAGE = "draw-choices"
 VERSION = "1"
 
 
@@ -111,7 +118,10 @@ class SampleVectors(NamedTuple):
 
 
 def sample_vectors(
-    context: RunContext, samples: Sequence[Sample], embedder: str | None
+    context: RunContext,
+    samples: Sequence[Sample],
+    embedder: str | None,
+    profile: Profile | None = None,
 ) -> SampleVectors:
     """Embed the images and captions of samples, or reuse their stored vectors.
 
@@ -120,6 +130,7 @@ def sample_vectors(
         samples: all samples of a dataset.
         embedder: the model, as `loupe evaluate --embedder` takes it; None for the first that the
             profile evaluates.
+        profile: the profile; None for the configured one.
 
     Raises:
         UsageError: there is no such model, or the profile has none.
@@ -128,12 +139,15 @@ def sample_vectors(
     if embedder is not None:
         spec = named_embedder(embedder)
     else:
-        spec = load_profile(context.settings.profile).evaluation.embedders[0]
+        profile = profile or load_profile(context.settings.profile)
+        spec = profile.evaluation.embedders[0]
     if isinstance(spec, PrecomputedEmbedder):
         raise UsageError("the profile has precomputed vectors; name a model with --embedder")
     pictures = [stored_picture(context, sample.picture) for sample in samples]
     texts = [caption.text for sample in samples for caption in sample.captions]
-    cached = CachedEmbedder(context.store, pinned(of_texts(spec)), context.progress)
+    cached = CachedEmbedder(
+        context.store, pinned(of_texts(spec)), context.progress, settings=context.settings
+    )
     return SampleVectors(str(cached.ref), cached.embed_images(pictures), cached.embed_texts(texts))
 
 
@@ -158,7 +172,7 @@ def draw_and_store(
         "image_similarity": found_by.images.name,
         "caption_similarity": found_by.captions.name,
     }
-    plan_id = register_plan(store, STAGE, VERSION, configuration)
+    plan_id = register_plan(store, CHOICES_STAGE, VERSION, configuration)
     activity = ActivityRecord(
         plan_id, dataset, code_revision(), "loupe quality choices draw", started_at, (software(),)
     )

@@ -10,23 +10,25 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from loupe.db.entities import NewEntity, StoredEntity, WorkResult, fetch_children, new_entity
+from loupe.db.plugin_agents import plugin_agents
 from loupe.db.store import Store
 from loupe.db.work import ParentFilter, Pending, rejections_of, worked_inputs
-from loupe.flows.ccd.run import CcdRun
+from loupe.flows.ccd.run import CcdRun, image_rules
 from loupe.flows.engine.context import RunContext
 from loupe.flows.engine.embedding import put_picture
-from loupe.flows.engine.importing import Tombstones
+from loupe.flows.engine.importing import Tombstones, face_agents
 from loupe.flows.engine.report import Deferred, StageReport, StageResult
 from loupe.flows.engine.runner import Stage, count_attempts, get_or_create_entity, run_stage
+from loupe.models.content_filter import ContentFilter
+from loupe.models.registry import build_content_filter
 from loupe.models.search.folder import path_in_folder
 from loupe.schemas.base import canonical_json, digest_of, sha256_of
-from loupe.schemas.chat import ModelRef
+from loupe.schemas.chat import ChatImage, ModelRef
 from loupe.schemas.contrast import FoundHit, FoundPicture
 from loupe.schemas.errors import LoupeError, ServiceError
 from loupe.schemas.image_search import (
     TRANSIENT_STATUSES,
     DownloadedImage,
-    DownloadSettings,
     FolderSearch,
     SearchHit,
 )
@@ -78,6 +80,13 @@ def refused_hit(query: str, hit: SearchHit, schemes: tuple[str, ...] = _WEB) -> 
     return Rejection.of("search", reason, detail, query=query, hit=hit.model_dump(mode="json"))
 
 
+def refused_content(by: ModelRef, found: FoundHit, what: str) -> Rejection:
+    """Return the rejection of a found image by a content filter; the image is not stored."""
+    hit = found.hit
+    detail = f"hit {hit.rank} for {found.query!r} is refused by {by}: {what}"
+    return Rejection.of(DOWNLOAD, "refused_content", detail, hit=hit.model_dump(mode="json"))
+
+
 def is_transient(refusal: Rejection) -> bool:
     """Return whether a refused address may succeed later because the error is transient."""
     return refusal.reason in _TRANSIENT or refusal.context.get("status") in TRANSIENT_STATUSES
@@ -109,7 +118,11 @@ def download_hits(run: CcdRun, service: ModelRef, search: str) -> StageReport:
         name=DOWNLOAD,
         version=VERSION,
         dataset=run.dataset,
-        configuration={"contents": settings.contents},
+        configuration={"contents": settings.contents | image_rules(run)},
+        agents=(
+            *face_agents(run.build.faces),
+            *plugin_agents("models", run.settings.content_filter.name),
+        ),
         chunk_size=100,
         workers=1,  # the downloader itself keeps many requests in flight
         independent=True,  # a hit left for later does not hold up the others
@@ -136,9 +149,9 @@ def _source(context: RunContext, service: ModelRef) -> NewEntity:
     return get_or_create_entity(context, record, service.name)
 
 
-def contents_key(settings: DownloadSettings) -> str:
-    """Return the digest of the settings that determine the bytes of images."""
-    return digest_of(canonical_json(settings.contents))[:12]
+def contents_key(run: CcdRun) -> str:
+    """Return the digest of what determines the images and their bytes."""
+    return digest_of(canonical_json(run.settings.download.contents | image_rules(run)))[:12]
 
 
 def left_for_later(report: StageReport) -> ServiceError | None:
@@ -171,6 +184,10 @@ class _HitDownloads:
     downloader: "ImageDownloader"
     _is_cut_off: bool = field(default=False, init=False)
     _has_answered: bool = field(default=False, init=False)
+
+    @cached_property
+    def _filter(self) -> ContentFilter:
+        return build_content_filter(self.run.settings.content_filter)
 
     @cached_property
     def _tombstones(self) -> Tombstones:
@@ -232,10 +249,15 @@ class _HitDownloads:
             return WorkResult(entity.seq, rejection=image)
         found = entity.record(FoundHit)
         hit = found.hit
+        shown = ChatImage(media_type=image.media_type, data=image.data)
+        if what := self._filter.refusal(shown, hit.flags):
+            return WorkResult(entity.seq, rejection=refused_content(self._filter.ref, found, what))
         digests = (image.sha256, image.source_sha256)
         if refused := self._tombstones.refusal(DOWNLOAD, hit.image_url, digests):
             return WorkResult(entity.seq, rejection=refused)
-        retrieval = image.model_dump(include={"url", "redirects", "robots"})
+        retrieval = {}
+        if isinstance(image, DownloadedImage):
+            retrieval = image.model_dump(include={"url", "redirects", "robots"})
         record = FoundPicture(
             found=found,
             picture=put_picture(
@@ -243,6 +265,7 @@ class _HitDownloads:
                 image.data,
                 image.media_type,
                 (image.width_px, image.height_px),
+                self.run.build.faces,
             ),
             attribution=Attribution(
                 licence=hit.licence or "",
@@ -252,7 +275,7 @@ class _HitDownloads:
                 licence_basis=hit.licence_basis,
             ),
             source_sha256=image.source_sha256,
-            contents=contents_key(self.run.settings.download),
+            contents=contents_key(self.run),
             **retrieval,
         )
         parents = [(Role.DOWNLOADED_FROM, entity.id), (Role.IMPORTED_FROM, self.source_id)]

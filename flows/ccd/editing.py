@@ -5,20 +5,23 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from loupe.db.entities import AgentRef, NewEntity, StoredEntity, WorkResult, fetch_children, find
 from loupe.db.work import Pending, register_plan, store_activity
 from loupe.flows.ccd.image_requests import candidate_for, strategies_of_requests
-from loupe.flows.ccd.run import CcdRun
-from loupe.flows.engine.context import PipelineRun, RunContext
+from loupe.flows.ccd.run import CcdRun, image_rules
+from loupe.flows.engine.cluster_models import image_editor
+from loupe.flows.engine.context import RunContext
 from loupe.flows.engine.embedding import CachedEmbedder, put_picture, stored_picture
+from loupe.flows.engine.importing import face_agents
 from loupe.flows.engine.ledger import Ledger
 from loupe.flows.engine.model_step import left_unanswered
 from loupe.flows.engine.report import Deferred, StageReport, StageResult
 from loupe.flows.engine.runner import Stage, count_attempts, run_stage, store_settings
+from loupe.models.content_filter import ContentFilter
 from loupe.models.image_editor import ImageEditor
-from loupe.models.registry import build_image_editor
+from loupe.models.registry import build_content_filter, build_image_editor
 from loupe.retrieval.edit_measures import (
     NO_CHANGE,
     Change,
@@ -33,11 +36,11 @@ from loupe.schemas.base import digest_of
 from loupe.schemas.chat import ChatImage, ModelRef
 from loupe.schemas.contrast import ImageRequest, StoredEdit
 from loupe.schemas.image_edit import (
-    BuiltinEditor,
     EditedPicture,
     EditFailure,
     EditRequest,
     ImageEditorSpec,
+    QwenImageEdit,
 )
 from loupe.schemas.profile import ContrastSettings
 from loupe.schemas.proposals import EditedImage, EditMeasurement, Strategy
@@ -69,7 +72,7 @@ _EDITOR_PINS_VERSION = "1"
 
 def known_pin(context: RunContext, dataset: str, spec: ImageEditorSpec) -> ImageEditorSpec | None:
     """Return `spec` with the commit stored for this dataset, or None if there is none."""
-    if isinstance(spec, BuiltinEditor):
+    if not isinstance(spec, QwenImageEdit):
         return spec
     for one in find(context.store, dataset, StageSettings.kind):
         record = one.record(StageSettings)
@@ -85,7 +88,7 @@ def pin(context: RunContext, dataset: str, spec: ImageEditorSpec) -> ImageEditor
         ModelError: the commit cannot be looked up in the model's repository.
     """
     known = known_pin(context, dataset, spec)
-    if known is not None or isinstance(spec, BuiltinEditor):
+    if known is not None or not isinstance(spec, QwenImageEdit):
         return known or spec
     from loupe.models.qwen_image_edit import pinned_editor
 
@@ -154,8 +157,9 @@ def edit_settings(run: CcdRun) -> NewEntity | None:
     spec, seed = known_pin(run.context, run.dataset, run.settings.editor), run.build.seed
     if spec is None:
         return None
+    picture = {"model": spec.ref.model_dump(), "parameters": spec.parameters, "seed": seed}
     values = {
-        "picture": {"model": spec.ref.model_dump(), "parameters": spec.parameters, "seed": seed},
+        "picture": picture | image_rules(run),
         "check": run.settings.edit_check.model_dump(mode="json"),
         "embedder": str(run.embedder.ref),
     }
@@ -208,7 +212,7 @@ class _RecordedEditor(Ledger[_Call, _Made | EditFailure]):
     An edit is identified by model, parameters, seed, instruction and image.
     """
 
-    def __init__(self, run: PipelineRun[Any], spec: ImageEditorSpec) -> None:
+    def __init__(self, run: CcdRun, spec: ImageEditorSpec) -> None:
         super().__init__(run.store, run.context.budget, run.context.progress.waits)
         self._run = run
         self._spec = spec
@@ -220,8 +224,15 @@ class _RecordedEditor(Ledger[_Call, _Made | EditFailure]):
 
     @cached_property
     def _model(self) -> ImageEditor:
-        """Load the editor for the first edit; a run without edits does not load it."""
+        """Load the editor for the first edit, or have actors load it if there is a cluster."""
+        settings = self._run.context.settings
+        if isinstance(self._spec, QwenImageEdit) and settings.engine == "ray":
+            return image_editor(self._spec, settings, self._spec.batch_size)
         return build_image_editor(self._spec)
+
+    @cached_property
+    def _filter(self) -> ContentFilter:
+        return build_content_filter(self._run.profile.contrast.content_filter)
 
     @cached_property
     def _plan_id(self) -> int:
@@ -229,8 +240,8 @@ class _RecordedEditor(Ledger[_Call, _Made | EditFailure]):
         return register_plan(self.store, _LEDGER_STAGE, _LEDGER_VERSION, model)
 
     def key(self, request: _Call) -> str:
-        """Return the identity of the edit."""
-        return request.request.key(self.ref, self._spec.parameters)
+        """Return the identity of the edit, as it is stored."""
+        return request.request.key(self.ref, self._spec.parameters | image_rules(self._run))
 
     def subject(self, request: _Call) -> str:
         """Return the instruction."""
@@ -252,6 +263,9 @@ class _RecordedEditor(Ledger[_Call, _Made | EditFailure]):
         for position, outcome in self._model.edit(asked()):
             if isinstance(outcome, EditFailure):
                 yield position, outcome
+            elif what := self._filter.refusal(outcome.image, ()):
+                detail = f"the edited image is refused by {self._filter.ref}: {what}"
+                yield position, EditFailure(reason="refused_content", detail=detail)
             else:
                 yield position, self._made(taken[position], outcome)
             if self.is_stopped:
@@ -264,7 +278,9 @@ class _RecordedEditor(Ledger[_Call, _Made | EditFailure]):
             model=str(self.ref),
             instruction=call.request.instruction,
             seed=call.request.seed,
-            picture=put_picture(self._run.context.blobs, image.data, image.media_type, size),
+            picture=put_picture(
+                self._run.context.blobs, image.data, image.media_type, size, self._run.build.faces
+            ),
             regions=edited.regions,
         )
         entity = self._run.create(record, [(Role.EDITED_FOR, call.subject_id)])
@@ -289,7 +305,8 @@ class _RecordedEditor(Ledger[_Call, _Made | EditFailure]):
         assert outcome.entity is not None  # noqa: S101 - made in this run
         run, agent = self._run, AgentRef.of_model(self.ref)
         started_at = datetime.now(UTC) - timedelta(seconds=outcome.seconds)
-        activity = run.context.activity(self._plan_id, run.dataset, started_at, agent)
+        agents = (agent, *face_agents(run.build.faces))
+        activity = run.context.activity(self._plan_id, run.dataset, started_at, *agents)
         with self.store.write() as connection:
             store_activity(connection, activity, [outcome.entity])
             return self.store.claims.release(connection, claim_id)
@@ -311,7 +328,7 @@ class Edits:
     An edit that was made before is not made again: its stored image is used.
     """
 
-    run: PipelineRun[Any]
+    run: CcdRun
     editor: ImageEditorSpec
     embedder: CachedEmbedder
 
@@ -359,7 +376,7 @@ class Edits:
             else:
                 made[places[position]] = outcome
         shifts = self._shifts([(orders[place], one) for place, one in made.items()])
-        check = self.run.profile.contrast.edit_check
+        check = self.run.settings.edit_check
         for (place, one), shift in zip(made.items(), shifts, strict=True):
             difference, picture = orders[place].difference, one.record.picture
             anchor = opened_picture(one.request.image.data)
@@ -450,7 +467,8 @@ class _Editing:
         if isinstance(edited, EditFailure):
             return self._failed(number, strategy, edited)
         if isinstance(edited.verdict, Rejection):
-            context = {**edited.verdict.context, "instruction": strategy.editing_instruction}
+            asked = {"instruction": strategy.editing_instruction, "model": str(self.editor.ref)}
+            context = {**edited.verdict.context, **asked}
             rejection = edited.verdict.model_copy(update={"context": context})
             return WorkResult(number, rejection=rejection)
         made = edited.made
@@ -487,6 +505,7 @@ class _Editing:
             detail,
             instruction=strategy.editing_instruction,
             anchor=strategy.anchor.sha256,
+            model=str(self.editor.ref),
         )
 
     def _overlay(self, edited: Edited) -> Picture:

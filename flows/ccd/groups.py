@@ -19,6 +19,7 @@ from loupe.db.entities import (
     count_entities,
     fetch,
     fetch_parents,
+    new_entity,
     parents_of,
 )
 from loupe.db.store import Store
@@ -28,12 +29,14 @@ from loupe.flows.engine.importing import import_source
 from loupe.flows.engine.report import StageReport
 from loupe.flows.engine.runner import Stage, run_each
 from loupe.flows.engine.sampling import SampleSettings, draw_sample
+from loupe.flows.engine.scope import EVERYTHING, Scope
 from loupe.schemas.base import digest_of
 from loupe.schemas.contrast import ContrastGroup, FoundPicture
 from loupe.schemas.proposals import Candidate, CaptionGroup, Strategy
 from loupe.schemas.provenance import Role
-from loupe.schemas.records import Contrast, Image, Source
+from loupe.schemas.records import BYTES_OF_PICTURE, Caption, Contrast, Image, Source
 from loupe.schemas.video import StageSettings
+from loupe.schemas.wording import many
 
 _MOST_CAPTIONS = 5
 """The most captions taken of an anchor: CCD has five, COCO sometimes has more."""
@@ -68,7 +71,8 @@ def _anchors_of(run: CcdRun) -> list[StoredEntity]:
 def sync_active_candidates(run: CcdRun) -> None:
     """Deactivate candidates that no longer apply, and reactivate those that do again.
 
-    A strategy has at most one active candidate, and none unless it is accepted. The first candidate
+    A strategy has at most one active candidate, of a method of the build, and none unless it is
+    accepted. The first candidate
     that was not rejected is active, so a found image that is accepted after all replaces the image
     edited in its place. A candidate measured or judged with other settings is inactive, unless
     people decided on it and its image would be the same with the current settings. An image that
@@ -96,6 +100,7 @@ def _active_candidates(run: CcdRun, edits: NewEntity | None) -> set[str]:
         strategy = made_for[one.id][0]
         is_wanted = strategies[strategy].state == "accepted"
         is_usable = one.state in (*LIVE, "inactive") and one.id not in outdated
+        is_usable = is_usable and one.record(Candidate).origin.method in run.build.methods
         if is_wanted and is_usable and (strategy, _sha256(one)) not in turned_down:
             active.setdefault(strategy, one.id)
     return set(active.values())
@@ -131,19 +136,22 @@ VERSION = "1"
 _MAKE, _FORM = "make_contrastive_images", "form_groups"
 
 
-def form_groups(run: CcdRun) -> None:
-    """Make an image of every accepted candidate, and group each anchor with its images."""
+def form_groups(run: CcdRun, scope: Scope = EVERYTHING, author: str | None = None) -> None:
+    """Make an image of every accepted candidate, and group each anchor with its images.
+
+    With an `author` of captions, the contrastive caption of its strategy is that of the image.
+    """
     with run.alone("form groups"):
-        run.add(_make_images(run), _form_groups(run))
+        run.add(_make_images(run, scope, author), _form_groups(run))
 
 
-def _make_images(run: CcdRun) -> StageReport:
+def _make_images(run: CcdRun, scope: Scope, author: str | None) -> StageReport:
     """Make an image of every accepted candidate; an image is active while its candidate is."""
     accepted = run.find(Candidate, "accepted")
     anchors = fetch(run.store, {_anchor_id(one) for one in accepted})
-    images = _images(run, accepted, anchors)
+    images = _images(run, accepted, anchors, scope)
     judges = last_agents(run.store, [one.id for one in accepted])
-    configuration = {"dataset": run.dataset}
+    configuration = scope.configuration({"dataset": run.dataset})
     stage = Stage(_MAKE, VERSION, run.dataset, configuration, label="make contrastive images")
 
     def made(number: int, candidate: StoredEntity) -> WorkResult:
@@ -151,9 +159,12 @@ def _make_images(run: CcdRun) -> StageReport:
         image = images[candidate.id]
         reason = f"as its candidate {candidate.id[:12]} was judged"
         decision = NewDecision(image.id, "accept", judges[candidate.id], reason)
-        return WorkResult(number, (image,), (decision,))
+        captions = (_caption(candidate, image, author, scope),) if author else ()
+        return WorkResult(number, (image, *captions), (decision,))
 
     report = run_each(run.context, stage, [(one.seq, one) for one in accepted], made)
+    if scope.links:
+        return report  # the pipeline knows which of its images count
     standing = {one.id for one in accepted if anchors[_anchor_id(one)].state in LIVE}
     contrasts = [one.id for one in run.find(Image) if not is_anchor(one)]
     made_of = parents_of(run.store, contrasts, Role.ACCEPTED_FROM)
@@ -210,7 +221,10 @@ def _undecided_anchors(run: CcdRun) -> set[str | None]:
 
 
 def _images(
-    run: CcdRun, candidates: Sequence[StoredEntity], anchors: Mapping[str, StoredEntity]
+    run: CcdRun,
+    candidates: Sequence[StoredEntity],
+    anchors: Mapping[str, StoredEntity],
+    scope: Scope,
 ) -> dict[str, NewEntity]:
     """Return candidates as images of the benchmark by id, in the groups of their anchors.
 
@@ -247,15 +261,29 @@ def _images(
                 plan=record.plan,
                 method=record.origin.method,
             ),
-            **record.image.model_dump(include={"sha256", "media_type", "width_px", "height_px"}),
+            **record.image.model_dump(include=BYTES_OF_PICTURE),
         )
         parents = [
             (Role.CONTRAST_OF, anchor.id),
             (Role.ACCEPTED_FROM, candidate.id),
             (Role.IMPORTED_FROM, source_id),
+            *scope.links,
         ]
         images[candidate.id] = run.create(image, parents, split=anchor.split, group=anchor.id)
     return images
+
+
+def _caption(candidate: StoredEntity, image: NewEntity, author: str, scope: Scope) -> NewEntity:
+    """Return the contrastive caption of a candidate as that of its image."""
+    record = candidate.record(Candidate)
+    text = record.contrastive_caption
+    return new_entity(
+        Caption(source=record.source, text=text, position=0, author=author),
+        candidate.dataset,
+        parents=[(Role.DESCRIBES, image.id), *scope.links],
+        split=image.split,
+        group=image.id,
+    )
 
 
 def _anchor_id(candidate: StoredEntity) -> str:
@@ -278,5 +306,5 @@ def say_attrition(run: CcdRun) -> None:
         if number := len(left - anchors):
             lost.append(f"{number:,} {step}")
         left &= anchors
-    sentence = f"{len(left):,} of {count:,} anchors came to a group with captions"
+    sentence = f"{len(left):,} of {many(count, 'anchor')} have a group with captions"
     run.say(f"{sentence}; left out: {', '.join(lost)}" if lost else sentence)

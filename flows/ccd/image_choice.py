@@ -272,7 +272,7 @@ def _find_images(run: CcdRun) -> Found:
     downloaded = download_hits(run, search.ref, digest)
     return Found(
         digest,
-        contents_key(run.settings.download),
+        contents_key(run),
         (searched, downloaded),
         stopped or left_for_later(downloaded),
     )

@@ -36,8 +36,8 @@ def request_images(
     The strategies in `waiting` are left out: an earlier method may still give them an image.
     """
     sync_active_requests(context, dataset)
-    strategies = _strategies_to_serve(context.store, dataset)
-    served = _served_by(context.store, [one.id for one in strategies], Role.MADE_FOR, LIVE)
+    strategies = strategies_to_serve(context.store, dataset)
+    served = served_by(context.store, [one.id for one in strategies], Role.MADE_FOR, LIVE)
     open_ = [(one.seq, one) for one in strategies if one.id not in served.union(waiting)]
     configuration = {"dataset": dataset, "method": method}
     stage = Stage(STAGE, VERSION, dataset, configuration, label=f"order images ({method})")
@@ -51,7 +51,7 @@ def request_images(
     return run_each(context, stage, open_, requested)
 
 
-def _strategies_to_serve(store: Store, dataset: str) -> list[StoredEntity]:
+def strategies_to_serve(store: Store, dataset: str) -> list[StoredEntity]:
     """Return the accepted strategies whose anchor was not rejected."""
     accepted = list(find(store, dataset, Strategy.kind, states=("accepted",)))
     anchor_of = {one.id: one.record(Strategy).anchor.image_id or "" for one in accepted}
@@ -67,12 +67,12 @@ def sync_active_requests(context: RunContext, dataset: str) -> None:
     would only return a second image.
     """
     store = context.store
-    open_ = {one.id for one in _strategies_to_serve(store, dataset)}
+    open_ = {one.id for one in strategies_to_serve(store, dataset)}
     ids = [one.id for one in find(store, dataset, ImageRequest.kind)]
     strategy_of = parents_of(store, ids, Role.ORDERED_BY)
-    serving = _served_by(store, ids, Role.ORDERED_BY, ("accepted",))
+    serving = served_by(store, ids, Role.ORDERED_BY, ("accepted",))
     served = {strategy_of[order][0] for order in serving}
-    standing = _served_by(store, sorted(open_), Role.MADE_FOR, LIVE)
+    standing = served_by(store, sorted(open_), Role.MADE_FOR, LIVE)
 
     def is_needed(order: StoredEntity) -> bool:
         (strategy,) = strategy_of[order.id]
@@ -83,7 +83,7 @@ def sync_active_requests(context: RunContext, dataset: str) -> None:
     sync_active(context, dataset, ImageRequest.kind, is_needed)
 
 
-def _served_by(store: Store, ids: Sequence[str], role: Role, states: Collection[str]) -> set[str]:
+def served_by(store: Store, ids: Sequence[str], role: Role, states: Collection[str]) -> set[str]:
     """Return which of the strategies or requests have a candidate in one of these states."""
     served: set[str] = set()
     for id_, children in fetch_children(store, ids, role).items():

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from loupe.db.entities import LIVE, StoredEntity, fetch_children
@@ -12,12 +13,15 @@ from loupe.db.store import Store
 from loupe.flows.engine.context import PipelineRun
 from loupe.flows.engine.embedding import CachedEmbedder, pinned
 from loupe.flows.engine.runner import sole_run
+from loupe.flows.engine.scope import is_original
 from loupe.schemas.build import CcdBuild
+from loupe.schemas.content_filter import ServiceFlags
 from loupe.schemas.errors import ConfigurationError, LoupeError
 from loupe.schemas.image_search import DownloadSettings, FolderSearch, ImageSearchSpec
 from loupe.schemas.profile import ContrastSettings, Profile
 from loupe.schemas.provenance import Role
 from loupe.schemas.records import Caption, Granularity, Image, Method
+from loupe.sources.faces import treatment_of
 from loupe.sources.web import open_downloader
 
 if TYPE_CHECKING:
@@ -61,27 +65,45 @@ class CcdRun(PipelineRun[CcdBuild]):
         self.embedder = CachedEmbedder(
             self.store, pinned(self.settings.embedder), settings=self.context.settings
         )
-        self.search = search_of(self.build, self.profile)
+        self.search = search_of(self.build.search_folder, self.profile)
+
+    @property
+    def edits_alone(self) -> bool:
+        """Whether all images of the build are edited."""
+        return self.search is None or "search" not in self.build.methods
 
     def alone(self, work: str) -> AbstractContextManager[None]:
         """Lock a step so that parallel runs do not deactivate what this run makes."""
         return sole_run(self.context, self.dataset, work)
 
 
-def search_of(build: CcdBuild, profile: Profile) -> ImageSearchSpec | None:
-    """Return the search service of the profile, or the build's folder.
+def image_rules(run: CcdRun) -> dict[str, object]:
+    """Return what decides on found and edited images and their bytes, if it is not the default.
+
+    How faces are treated, and the filter of their content.
+    """
+    rules: dict[str, object] = {}
+    if treatment := treatment_of(run.build.faces):
+        rules["faces"] = treatment.model_dump()
+    content_filter = run.profile.contrast.content_filter
+    if content_filter != ServiceFlags():
+        rules["content_filter"] = content_filter.model_dump(mode="json")
+    return rules
+
+
+def search_of(folder: Path | None, profile: Profile) -> ImageSearchSpec | None:
+    """Return the search service of the profile, or the folder that a build names.
 
     Raises:
         ConfigurationError: there are both, or the folder cannot be searched.
     """
-    if build.search_folder is None:
+    if folder is None:
         return profile.contrast.search
     if profile.contrast.search is not None:
         raise ConfigurationError(
             f"the build names a folder to search (search_folder) and profile {profile.name!r} a "
             f"service ({profile.contrast.search.name}); only one of them can be searched"
         )
-    folder = build.search_folder
     spec = FolderSearch(folder=str(folder), embedder=pinned(profile.contrast.embedder))
     for path, what in ((folder, "is no folder"), (folder / spec.licence_file, "is missing")):
         if not path.exists():
@@ -98,10 +120,11 @@ def is_anchor(image: StoredEntity) -> bool:
 
 
 def coarse_captions(store: Store, image_ids: Sequence[str]) -> dict[str, list[StoredEntity]]:
-    """Return the coarse captions of each anchor in the order of their positions."""
+    """Return the coarse captions of each anchor, or those of its source, by position."""
     coarse: dict[str, list[StoredEntity]] = defaultdict(list)
     for image_id, captions in fetch_children(store, image_ids, Role.DESCRIBES).items():
         for one in sorted(captions, key=lambda one: one.record(Caption).position):
-            if one.record(Caption).granularity is Granularity.COARSE and one.state in LIVE:
+            is_coarse = one.record(Caption).granularity is Granularity.COARSE
+            if (is_coarse or is_original(one)) and one.state in LIVE:
                 coarse[image_id].append(one)
     return coarse

@@ -288,7 +288,7 @@ def _open_folder(context: RunContext, spec: FolderSearch, dataset: str) -> Folde
         )
     model = cache(lambda: build_embedder(fixed.embedder))
     store, progress = context.store, context.progress
-    embedder = CachedEmbedder(store, fixed.embedder, progress, lambda _: model())
+    embedder = CachedEmbedder(store, fixed.embedder, progress, lambda _: model(), context.settings)
     # without a progress bar for each query
     queries = CachedEmbedder(store, fixed.embedder, build=lambda _: model())
     files = [_file_in_folder(Path(fixed.folder), one.file_path, one.sha256) for one in images]
@@ -320,7 +320,10 @@ def list_folder(spec: FolderSearch) -> list[FolderImage | Rejection]:
             FolderImage(
                 file_path=row.file_path,
                 attribution=row.attribution,
-                **found.model_dump(include={"sha256", "media_type", "width_px", "height_px"}),
+                sha256=found.sha256,
+                media_type=found.media_type,
+                width_px=found.width_px,
+                height_px=found.height_px,
             )
         )
     return listed

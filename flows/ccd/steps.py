@@ -1,64 +1,84 @@
-"""Steps of `build-ccd` that any pipeline may have: `propose_contrasts` and `edit`.
+"""Steps of `build-ccd` that any pipeline may have, from proposed contrasts to a six-way test.
 
 They are found by their entry points, as those of other packages are.
 """
 
-from collections import Counter
-from collections.abc import Iterator, Sequence
-from functools import partial
-from pathlib import PurePosixPath
-from typing import Any, NamedTuple
+from abc import abstractmethod
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
-from loupe.api.contrasts import Contrast
-from loupe.api.models import chat_model
-from loupe.api.parts import OwnRun, Part, images_of, naming, pending
-from loupe.db.entities import (
-    AgentRef,
-    NewEntity,
-    StoredEntity,
-    WorkResult,
-    fetch_children,
-    new_entity,
-)
-from loupe.flows.ccd.editing import Edited, EditOrder, Edits, known_pin, pin
-from loupe.flows.ccd.strategies import (
-    VERSION,
-    StrategiesRead,
-    read_strategies,
-    request_repair,
-    request_strategies,
-)
-from loupe.flows.engine.embedding import CachedEmbedder, picture_of, pinned
-from loupe.flows.engine.model_step import Ask, LLMStep, Parsed, left_unanswered, run_llm_step
-from loupe.flows.engine.report import Deferred, StageResult
-from loupe.flows.engine.runner import Stage, run_stage
-from loupe.flows.engine.scope import Scope, is_original
+from loupe.annotate.queues import Step as QueueStep
+from loupe.annotate.queues import parse_policy, shipped
+from loupe.api.parts import OwnRun, Part, Place
+from loupe.api.pipeline import Gate
+from loupe.flows.ccd.editing import edit_images
+from loupe.flows.ccd.groups import form_groups, sync_active_candidates
+from loupe.flows.ccd.image_choice import search_images
+from loupe.flows.ccd.image_requests import request_images
+from loupe.flows.ccd.run import CcdRun, search_of
+from loupe.flows.ccd.strategies import VERSION, propose_strategies
+from loupe.flows.engine.context import PipelineRun
+from loupe.flows.engine.scope import Scope
 from loupe.prompts.loader import load_prompt
+from loupe.schemas.build import CcdBuild
 from loupe.schemas.chat import NamedModel
 from loupe.schemas.errors import UsageError
-from loupe.schemas.image_edit import EditFailure
 from loupe.schemas.profile import ChatModelSpec, Profile
-from loupe.schemas.provenance import Role
-from loupe.schemas.records import Caption, Image, Rejection
-from loupe.schemas.requests import StrategyBrief
+from loupe.schemas.proposals import Candidate, ChoiceTest, Strategy
+from loupe.schemas.records import Caption, Image, Method, Rewrite
+from loupe.schemas.requests import MOST_STRATEGIES
+
+
+class _Step(Part):
+    """A step that works on strategies and candidates, which it keeps up to date itself.
+
+    Attributes:
+        folder: the folder that is searched, if any.
+    """
+
+    folder: Path | None = None
+
+    def run(self, run: PipelineRun[Any]) -> None:
+        """Do its work on all that is decided."""
+        scope = run.begin(self)
+        if isinstance(run, CcdRun):
+            self.work(run, scope)
+            return
+        state = self._state(run)
+        self.work(state, scope)
+        run.add(*state.report.stages)
+        if state.stopped is not None:
+            raise state.stopped
+
+    def _state(self, run: Any) -> CcdRun:
+        """Return the state of a build of contrastive images for a pipeline of one's own."""
+        methods = [one.method for one in run.parts if isinstance(one, _Obtaining)]
+        build = CcdBuild(
+            dataset=run.dataset,
+            seed=run.build.seed,
+            sources=run.build.sources,
+            faces=run.build.faces,
+            methods=tuple(dict.fromkeys(methods)) or ("edit",),
+            search_folder=self.folder,
+        )
+        return CcdRun(run.context, build, run.profile, run.open_desks, run.wait)
+
+    @abstractmethod
+    def work(self, run: CcdRun, scope: Scope) -> None:
+        """Do its work."""
+
 
 # Contrasts, proposed by a chat model.
 
 
-class _Asked(NamedTuple):
-    """An image, and the brief on it."""
-
-    image: StoredEntity
-    brief: StrategyBrief
-
-
-class _Contrasts(Part):
-    """The strategist of the profile proposes contrasts to each image that has a caption."""
+class _Proposing(_Step):
+    """The strategist of the profile proposes strategies for each image that has a caption."""
 
     version = VERSION
     takes = Image.kind
-    makes = (Contrast.kind,)
-    forms = (Contrast,)
+    needs = (Caption.kind,)
+    proposes = (Strategy,)
 
     def __init__(self, name: str, most: int) -> None:
         self.name = name
@@ -82,81 +102,19 @@ class _Contrasts(Part):
 
     def described(self) -> str:
         """Return what it does."""
-        return f"{self.name}: Image -> up to {self._most} Contrast by a chat model"
+        return f"{self.name}: Image -> up to {self._most} Strategy by a chat model"
 
-    def run(self, run: OwnRun) -> None:
+    def work(self, run: CcdRun, scope: Scope) -> None:
         """Ask about every image that was not asked about yet."""
-        scope = run.begin(self)
-        settings = run.profile.contrast
-        strategist = chat_model(run, settings.strategist)
-        prompt, repair_prompt = load_prompt(settings.prompt), load_prompt(settings.repair_prompt)
-        prompts = {one.digest: strategist.store_prompt(one).id for one in (prompt, repair_prompt)}
-        refused: Counter[str] = Counter()
-
-        def requests(images: Sequence[StoredEntity]) -> Iterator[list[Ask[_Asked]] | WorkResult]:
-            texts = fetch_children(run.store, [one.id for one in images], Role.DESCRIBES)
-            for image in images:
-                captions = [one.record(Caption) for one in texts[image.id] if is_original(one)]
-                if not captions:
-                    detail = "The image has no caption of its source; a contrast needs one."
-                    rejection = Rejection.of(self.name, "no_caption", detail)
-                    yield WorkResult(image.seq, rejection=naming(rejection, image, image))
-                    continue
-                text = min(captions, key=lambda one: one.position).text
-                asked = _Asked(image, StrategyBrief(caption=text, count=self._most))
-                picture = strategist.picture(image)
-                request = request_strategies(picture, asked.brief, prompt, settings.image_area)
-                if isinstance(request, Rejection):
-                    yield WorkResult(image.seq, rejection=naming(request, image, image))
-                else:
-                    yield [Ask(asked, request)]
-
-        def output(answer: Parsed[_Asked, StrategiesRead]) -> WorkResult:
-            refused.update(one.reason for one in answer.value.refused)
-            image = answer.subject.image
-            written_by = (Role.PROMPTED_BY, prompts[answer.prompt_digest])
-            made = [
-                new_entity(
-                    Contrast(
-                        detail=one.detail,
-                        difference=one.difference,
-                        plan=one.plan,
-                        text=one.contrastive_caption,
-                        instruction=one.editing_instruction,
-                    ),
-                    run.dataset,
-                    parents=[(Role.DERIVED_FROM, image.id), written_by, *scope.links],
-                    split=image.split,
-                    group=image.id,
-                    model_call=answer.call,
-                )
-                for one in answer.value.strategies
-            ]
-            return WorkResult(image.seq, entities=tuple(made))
-
-        step: LLMStep[StoredEntity, _Asked, StrategiesRead] = LLMStep(
-            name=self.name,
-            version=self.version,
-            label=self.name,
-            configuration=run.plan_of(self),
-            inputs=pending(run, Image.kind),
-            request=requests,
-            parse=lambda asked, answer: read_strategies(answer, asked.brief),
-            outputs=lambda answers: [output(one) for (one,) in answers],
-            repair=partial(request_repair, prompt=repair_prompt),
-            chunk_size=50,  # images, which are kept in memory
-        )
-        run.add(run_llm_step(strategist, step, scope))
-        if refused:
-            said = ", ".join(f"{count:,} {reason}" for reason, count in sorted(refused.items()))
-            run.say(f"{self.name}: single contrasts of answers that cannot be used: {said}")
+        propose_strategies(run, self._most, scope)
 
 
-def propose_contrasts(most: int = 5, *, name: str = "propose_contrasts") -> Part:
+def propose_contrasts(most: int = MOST_STRATEGIES, *, name: str = "propose_contrasts") -> Part:
     """Return a step in which a chat model (`[contrast.strategist]`) proposes other images.
 
-    Each `loupe.Contrast` is one detail in which another image is to differ from the image, with the
-    caption of that image, and an instruction for an editor.
+    Each `loupe.Strategy` is one detail in which another image is to differ from the image, with the
+    caption of that image, by which it is searched, and an instruction for an editor. One that
+    cannot be used is rejected, and the others of the answer are kept.
 
     Args:
         most: at most so many for an image.
@@ -167,24 +125,108 @@ def propose_contrasts(most: int = 5, *, name: str = "propose_contrasts") -> Part
     """
     if most < 1:
         raise UsageError(f"propose_contrasts: most must be at least 1; got {most}")
-    return _Contrasts(name, most)
+    return _Proposing(name, most)
 
 
-# Edited images.
-
-_VERSION = "1"
+# Images for contrasts, found or edited.
 
 
-class _Editing(Part):
-    """The editor of the profile makes the image of each contrast; what it changed is measured."""
+class _Obtaining(_Step):
+    """Obtains an image for each accepted strategy that has none."""
 
-    version = _VERSION
-    takes = Contrast.kind
-    makes = (Image.kind, Caption.kind)
-    forms = (Contrast,)
+    method: Method
+    takes = Strategy.kind
+    awaits = (Strategy.kind,)
+    proposes = (Candidate,)
+
+    def is_enabled(self, run: PipelineRun[Any]) -> bool:
+        """Tell whether it is the turn of its method."""
+        return not isinstance(run, CcdRun) or run.method == self.method
+
+    def work(self, run: CcdRun, scope: Scope) -> None:  # noqa: ARG002
+        """Serve every strategy without an image; several methods serve in their order."""
+        sync_active_candidates(run)
+        with run.alone("request images"):
+            run.add(request_images(run.context, run.dataset, self.method, run.deferred))
+        self.obtain(run)
+        sync_active_candidates(run)
+
+    @abstractmethod
+    def obtain(self, run: CcdRun) -> None:
+        """Serve the open requests."""
+
+
+class _Searching(_Obtaining):
+    """The search of the profile, or a folder, is asked for the caption of each strategy."""
+
+    method = "search"
+
+    def __init__(self, name: str, folder: str | None) -> None:
+        self.name = name
+        self.folder = Path(folder) if folder is not None else None
+
+    def placed(self, place: Place) -> None:
+        """Take the folder that is searched from that of its pipeline."""
+        if self.folder is not None:
+            self.folder = place.folder / self.folder
+
+    def specs(self, profile: Profile) -> Sequence[NamedModel]:
+        """Return the search, and the embedder that compares its results."""
+        search = search_of(self.folder, profile)
+        return [*([search] if search is not None else []), profile.contrast.embedder]
+
+    def values(self, profile: Profile) -> dict[str, Any]:
+        """Return what determines its results.
+
+        Raises:
+            UsageError: there is nothing to search.
+        """
+        search = search_of(self.folder, profile)
+        if search is None:
+            raise UsageError(
+                f"step {self.name!r} has nothing to search: state folder=…, or [contrast.search] "
+                f"in the profile (docs/profiles.md)"
+            )
+        settings = profile.contrast
+        return {
+            "search": str(search.ref),
+            "embedder": str(settings.embedder.ref),
+            "choice": settings.choice.model_dump(mode="json"),
+        }
+
+    def described(self) -> str:
+        """Return what it does."""
+        return f"{self.name}: Strategy -> Candidate by a search for images"
+
+    def obtain(self, run: CcdRun) -> None:
+        """Search, download and choose."""
+        search_images(run)
+
+
+def search(folder: str | None = None, *, name: str = "search") -> Part:
+    """Return a step that searches an image for each contrast (`[contrast.search]`).
+
+    The results with a licence that permits it are downloaded; the one that is most similar to the
+    image, but not the same, becomes a `loupe.Candidate`.
+
+    Args:
+        folder: a folder of images with their licences, to be searched instead of a service.
+        name: the name of the step.
+    """
+    return _Searching(name, folder)
+
+
+class _Editing(_Obtaining):
+    """The editor of the profile makes the image of each strategy; what it changed is measured."""
+
+    method = "edit"
 
     def __init__(self, name: str) -> None:
         self.name = name
+
+    def is_per_item(self, run: PipelineRun[Any]) -> bool:
+        """Tell whether an edit depends on its strategy alone."""
+        return isinstance(run, CcdRun) and run.edits_alone
 
     def specs(self, profile: Profile) -> Sequence[NamedModel]:
         """Return the editor, and the embedder that judges its edits."""
@@ -201,128 +243,112 @@ class _Editing(Part):
 
     def described(self) -> str:
         """Return what it does."""
-        return f"{self.name}: Contrast -> Image and Caption by an editor of images"
+        return f"{self.name}: Strategy -> Candidate by an editor of images"
 
-    def run(self, run: OwnRun) -> None:
+    def obtain(self, run: CcdRun) -> None:
         """Make every edit that was not made yet; each is stored at once."""
-        scope = run.begin(self)
-        spec = run.profile.contrast.editor
-        stage = Stage(
-            name=self.name,
-            version=self.version,
-            dataset=run.dataset,
-            configuration=run.plan_of(self),
-            agents=(AgentRef.of_model(spec.ref),),
-            chunk_size=8,  # images are kept in memory
-            workers=1,
-            independent=True,
-        )
-        making = _Making(run, self.name, self.version, scope)
-
-        def work(contrasts: Sequence[StoredEntity]) -> list[StageResult]:
-            return list(scope.passing_over(run.store, contrasts, making.results))
-
-        report = run_stage(run.context, stage, pending(run, Contrast.kind), work)
-        run.add(report)
-        if left := left_unanswered(spec.ref, report):
-            raise left
-
-
-class _Making(NamedTuple):
-    """The edits of a step."""
-
-    run: OwnRun
-    step: str
-    version: str
-    scope: Scope
-
-    def results(self, contrasts: Sequence[StoredEntity]) -> list[StageResult]:
-        """Return the image of each contrast with its caption, or why there is none."""
-        run, settings = self.run, self.run.profile.contrast
-        spec = known_pin(run.context, run.dataset, settings.editor)
-        spec = spec or pin(run.context, run.dataset, settings.editor)
-        embedder = CachedEmbedder(run.store, pinned(settings.embedder))
-        images = images_of(run.store, contrasts)
-        texts = fetch_children(run.store, [one.id for one in images.values()], Role.DESCRIBES)
-        orders = []
-        for one in contrasts:
-            contrast, image = one.record(Contrast), images[one.id]
-            captions = [text.record(Caption) for text in texts[image.id] if is_original(text)]
-            orders.append(
-                EditOrder(
-                    subject_id=one.id,
-                    anchor=picture_of(image),
-                    instruction=contrast.instruction,
-                    difference=contrast.difference,
-                    caption=min(captions, key=lambda caption: caption.position).text,
-                    wanted_caption=contrast.text,
-                )
-            )
-        edits = Edits(run, spec, embedder).of(orders)
-        return [
-            self._result(contrast, images[contrast.id], edited)
-            for contrast, edited in zip(contrasts, edits, strict=True)
-        ]
-
-    def _result(
-        self, contrast: StoredEntity, image: StoredEntity, edited: Edited | EditFailure | Rejection
-    ) -> StageResult:
-        if isinstance(edited, EditFailure):
-            if edited.retriable:
-                return Deferred(contrast.seq, edited.reason, edited.detail)
-            edited = Rejection.of(self.step, edited.reason, edited.detail)
-        refusal = edited if isinstance(edited, Rejection) else edited.verdict
-        if isinstance(refusal, Rejection):
-            rejection = refusal.model_copy(update={"stage": self.step})
-            return WorkResult(contrast.seq, rejection=naming(rejection, contrast, image))
-        assert isinstance(edited, Edited)  # noqa: S101 - nothing else is left
-        return WorkResult(contrast.seq, entities=self._made(contrast, image, edited))
-
-    def _made(
-        self, contrast: StoredEntity, image: StoredEntity, edited: Edited
-    ) -> tuple[NewEntity, NewEntity]:
-        """Return the edited image, and its caption."""
-        anchor, short = image.record(Image), contrast.id[:8]
-        picture, identity = edited.made.record.picture, f"{anchor.identity}-{short}"
-        record = anchor.model_copy(
-            update={
-                **picture.model_dump(include={"sha256", "media_type", "width_px", "height_px"}),
-                "identity": identity,
-                "file_path": f"{PurePosixPath(anchor.file_path).with_suffix('')}-{short}.png",
-                "source_sha256": picture.sha256,
-            }
-        )
-        made_of = [(Role.DERIVED_FROM, contrast.id), *self.scope.links]
-        new = new_entity(
-            record,
-            self.run.dataset,
-            parents=[*made_of, (Role.EDITED_AS, edited.made.id)],
-            split=image.split,
-            group=f"{anchor.source}/{identity}",
-        )
-        caption = Caption(
-            source=anchor.source,
-            text=contrast.record(Contrast).text,
-            position=0,
-            author=f"{self.run.dataset}.{self.step}@{self.version}",
-        )
-        text = new_entity(
-            caption,
-            self.run.dataset,
-            parents=[(Role.DESCRIBES, new.id), *made_of],
-            split=image.split,
-            group=new.id,
-        )
-        return new, text
+        edit_images(run)
 
 
 def edit(*, name: str = "edit") -> Part:
     """Return a step in which an editor (`[contrast.editor]`) makes the image of each contrast.
 
-    The image is kept if the change is where and what was asked for, as measured; its caption is
-    that of the `loupe.Contrast`.
+    It becomes a `loupe.Candidate` if the change is where and what was asked for, as measured.
 
     Args:
         name: the name of the step.
     """
     return _Editing(name)
+
+
+# Anchors with their contrastive images.
+
+
+class _Grouping(_Step):
+    """Makes an image of each accepted candidate, in the group of its anchor."""
+
+    takes = Candidate.kind
+    awaits = (Candidate.kind,)
+
+    def __init__(self, name: str, *, captions: bool) -> None:
+        self.name = name
+        self.makes = (Image.kind, Caption.kind) if captions else (Image.kind,)
+
+    def is_per_item(self, run: PipelineRun[Any]) -> bool:
+        """Tell whether a group depends on what is made of its anchor alone."""
+        return isinstance(run, CcdRun) and run.edits_alone
+
+    def described(self) -> str:
+        """Return what it makes."""
+        made = " and ".join(one.capitalize() for one in self.makes)
+        return f"{self.name}: Candidate -> {made}, in the group of its anchor"
+
+    def work(self, run: CcdRun, scope: Scope) -> None:
+        """Make the images, and group each anchor with its own."""
+        author = f"{run.dataset}.{self.name}@{self.version}"
+        form_groups(run, scope, author if Caption.kind in self.makes else None)
+
+
+def group(*, captions: bool = True, name: str = "group") -> Part:
+    """Return a step that groups each image with the images that differ from it in one detail.
+
+    They are released as a benchmark of contrastive images: with the type of each difference, after
+    their anchor, and scored within their groups.
+
+    Args:
+        captions: whether the caption of each new image is that of its `loupe.Strategy`; otherwise
+            a later step writes captions.
+        name: the name of the step.
+    """
+    return _Grouping(name, captions=captions)
+
+
+# The forced-choice test of the papers.
+
+
+class _SixWayTest(Gate):
+    """A gate at which people choose one of six: for each drawn image, and one of its captions."""
+
+    awaits = (Caption.kind, Rewrite.kind)
+
+    def __init__(self, size: int, policy: str) -> None:
+        super().__init__("choices", ChoiceTest, "six-way-choice", policy)
+        self.needs = (Caption.kind,)
+        self._size = size
+
+    def run(self, run: OwnRun) -> None:
+        """Draw the tests, if there are none, and ask people."""
+        from loupe.flows.ccd.choice_test import draw_and_store, released_samples, sample_vectors
+
+        run.refresh()
+        if not run.find(ChoiceTest):
+            samples = released_samples(run.store, run.dataset)
+            vectors = sample_vectors(run.context, samples, None, run.profile)
+            drawn = draw_and_store(
+                run.store, run.dataset, self._size, run.build.seed, vectors.similarities(), samples
+            )
+            run.say(f"{run.dataset}: {len(drawn.tests):,} forced-choice tests drawn")
+        super().run(run)
+
+    def queue(self) -> QueueStep:
+        """Return its queue, as declared for all datasets."""
+        return shipped().step("choices").model_copy(update={"policy": parse_policy(self.policy)})
+
+
+def six_way_test(size: int = 400, *, policy: str = "required") -> Part:
+    """Return a gate with the human test of the papers: which of six captions, which of six images.
+
+    The five others are the most similar ones of other images, by the first model that the profile
+    evaluates. `loupe quality choices result` prints the result, and leaderboards have it as a row.
+    Put it behind all steps, before the release.
+
+    Args:
+        size: the number of images that are drawn; each gets two tests.
+        policy: "required", "sample:0.1" (a tenth of them) or "auto" (nobody is asked yet).
+
+    Raises:
+        UsageError: the size is less than 1, or the policy cannot be read.
+    """
+    if size < 1:
+        raise UsageError(f"six_way_test: size must be at least 1; got {size}")
+    return _SixWayTest(size, policy)

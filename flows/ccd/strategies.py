@@ -1,12 +1,12 @@
 """Request, parse and store contrastive strategies one by one (CCD, step 1)."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
 from loupe.checks.text import Form, shown
-from loupe.db.entities import StoredEntity, WorkResult, parents_of
+from loupe.db.entities import LIVE, StoredEntity, WorkResult, fetch, fetch_children, parents_of
 from loupe.db.work import Pending
 from loupe.flows.answers import (
     UnusableAnswerError,
@@ -25,7 +25,8 @@ from loupe.flows.engine.context import sync_active_edits
 from loupe.flows.engine.embedding import picture_of
 from loupe.flows.engine.model_step import Ask, DatasetModel, LLMStep, Parsed, run_llm_step
 from loupe.flows.engine.report import StageReport
-from loupe.flows.engine.runner import Stage, run_stage
+from loupe.flows.engine.runner import Stage, run_stage, store_settings, worked_items
+from loupe.flows.engine.scope import EVERYTHING, Scope
 from loupe.flows.image_facts import facts_of
 from loupe.prompts.loader import Prompt, load_prompt
 from loupe.schemas.chat import ChatAnswer, ChatImage, ChatRequest
@@ -39,6 +40,7 @@ from loupe.schemas.requests import (
     DETAIL_FIELD,
     INSTRUCTION_FIELD,
     MOST_CHARACTERS,
+    MOST_STRATEGIES,
     PLAN_FIELD,
     REPAIR_PURPOSE,
     STRATEGIES_FIELD,
@@ -204,7 +206,9 @@ class StrategiesRead(NamedTuple):
     refused: tuple[Rejection, ...]
 
 
-def read_strategies(answer: ChatAnswer, brief: StrategyBrief) -> StrategiesRead | Rejection:
+def read_strategies(
+    answer: ChatAnswer, brief: StrategyBrief, known: Sequence[Strategy] = ()
+) -> StrategiesRead | Rejection:
     """Parse the strategies in `answer` one by one, or return why there are none.
 
     Errors that reject one strategy: `missing_field`, `wrong_type`, `unknown_type`,
@@ -219,6 +223,8 @@ def read_strategies(answer: ChatAnswer, brief: StrategyBrief) -> StrategiesRead 
     usable: dict[int, ProposedStrategy] = {}
     faults: dict[int, UnusableAnswerError] = {}
     said: dict[tuple[object, ...], int] = {}
+    for one in known:
+        said |= dict.fromkeys(_said(one)[1:], 0)  # the same detail may be changed in another way
     for number, value in enumerate(values, start=1):
         try:
             strategy = _read(value, brief)
@@ -307,45 +313,130 @@ def _check_novelty(
     Raises:
         UnusableAnswerError: `duplicate`, if an earlier strategy has the same text.
     """
-    keys: list[tuple[object, ...]] = [
+    keys = _said(strategy)
+    earlier = next((said[key] for key in keys if key in said), None)
+    if earlier is not None:
+        what = f"strategy {earlier} says" if earlier else "was proposed before"
+        raise UnusableAnswerError("duplicate", f"It says what {what}.")
+    said |= dict.fromkeys(keys, number)
+
+
+def _said(strategy: ProposedStrategy | Strategy) -> list[tuple[object, ...]]:
+    return [
         (DETAIL_FIELD, folded(strategy.detail), strategy.difference),
         (PLAN_FIELD, folded(strategy.plan)),
         (CAPTION_FIELD, folded(strategy.contrastive_caption)),
     ]
-    if earlier := next((said[key] for key in keys if key in said), None):
-        raise UnusableAnswerError("duplicate", f"It says what strategy {earlier} says.")
-    said |= dict.fromkeys(keys, number)
 
 
 TAKE, TAKE_VERSION = "take_strategies", "1"
+FURTHER = "further_strategies"
+"""The stage whose settings strategies have that were proposed in the place of others."""
+_PROPOSED = "This change was proposed before, so that another one is wanted"
 
 
 class _Asked(NamedTuple):
-    """An anchor and the brief on it."""
+    """An anchor, the brief on it, and the strategies that were proposed for it before."""
 
     anchor: StoredEntity
     brief: StrategyBrief
+    known: Sequence[Strategy]
 
 
-def propose_strategies(run: CcdRun) -> None:
-    """Propose strategies for every anchor that has none.
+def propose_strategies(run: CcdRun, most: int = MOST_STRATEGIES, scope: Scope = EVERYTHING) -> None:
+    """Propose at most so many strategies for every anchor in `scope` that has none.
 
     Raises:
         BudgetReachedError: a limit of the run's budget was reached.
         ModelError: the model's server is unavailable; earlier answers are stored.
     """
+    settings_id = _settings(run, most)
+    states = LIVE if scope.links else ("proposed",)  # the images of groups are accepted
+    pending = Pending(run.dataset, Image.kind, states)
+    report = _Proposing(run, settings_id).ask(pending, {}, lambda _: most, scope)
+    run.add(report, _take_strategies(run, settings_id))
+
+
+def propose_instead(run: CcdRun, lacking: Mapping[str, int]) -> bool:
+    """Ask for so many other strategies of each anchor, by its id, each in its next round.
+
+    Returns whether any anchor had a round left.
+    """
+    settings_id = _settings(run, MOST_STRATEGIES)
+    values = {"settings": settings_id}
+    further = store_settings(run.context, run.dataset, FURTHER, VERSION, values)
+    proposing = _Proposing(run, settings_id, further.id)
+    left = list(fetch(run.store, lacking).values())
+    is_any = False
+    for number in range(1, run.build.further_rounds + 1):
+        configuration = {"settings": settings_id, "round": number}
+        stage = Stage(STAGE, VERSION, run.dataset, configuration)
+        asked = worked_items(run.context, stage, [one.seq for one in left])
+        now = [(one.seq, one) for one in left if one.seq not in asked]
+        if now:
+            is_any = True
+            report = proposing.ask(now, {"round": number}, lacking.__getitem__)
+            report.asked_model = ""  # a model is judged by its first answers
+            run.add(report)
+        left = [one for one in left if one.seq in asked]
+    return is_any
+
+
+def _settings(run: CcdRun, most: int) -> str:
+    """Return the id of the settings with which strategies are proposed."""
     settings = run.settings
     strategist = DatasetModel(run.context, run.dataset, settings.strategist)
-    prompt, repair_prompt = load_prompt(settings.prompt), load_prompt(settings.repair_prompt)
-    prompts = {one.digest: strategist.store_prompt(one).id for one in (prompt, repair_prompt)}
-    area = settings.image_area
-    settings_id = strategist.settings_of(
-        STAGE, VERSION, prompt, repair=repair_prompt.digest, area=area.model_dump()
-    ).id
+    values: dict[str, object] = {
+        "repair": load_prompt(settings.repair_prompt).digest,
+        "area": settings.image_area.model_dump(),
+    }
+    if most != MOST_STRATEGIES:
+        values["most"] = most
+    return strategist.settings_of(STAGE, VERSION, load_prompt(settings.prompt), **values).id
 
-    def requests(anchors: Sequence[StoredEntity]) -> Iterator[list[Ask[_Asked]] | WorkResult]:
+
+class _Proposing:
+    """Asks for strategies; those in the place of others are linked to the settings `further`."""
+
+    def __init__(self, run: CcdRun, settings_id: str, further: str = "") -> None:
+        self._run = run
+        self._settings_id = settings_id
+        self._further = further
+        self._model = DatasetModel(run.context, run.dataset, run.settings.strategist)
+        self._prompt = load_prompt(run.settings.prompt)
+        self._repair_prompt = load_prompt(run.settings.repair_prompt)
+        both = (self._prompt, self._repair_prompt)
+        self._prompts = {one.digest: self._model.store_prompt(one).id for one in both}
+
+    def ask(
+        self,
+        inputs: Pending | Sequence[tuple[int, StoredEntity]],
+        configuration: Mapping[str, object],
+        wanted: Callable[[str], int],
+        scope: Scope = EVERYTHING,
+    ) -> StageReport:
+        """Ask about anchors for as many strategies as are `wanted` of each, by its id."""
+        step: LLMStep[StoredEntity, _Asked, StrategiesRead] = LLMStep(
+            name=STAGE,
+            version=VERSION,
+            label="propose strategies",
+            configuration={"settings": self._settings_id, **configuration},
+            inputs=inputs,
+            request=lambda anchors: self._requests(anchors, wanted),
+            parse=lambda asked, answer: read_strategies(answer, asked.brief, asked.known),
+            outputs=lambda answers: [self._output(one) for (one,) in answers],
+            repair=partial(request_repair, prompt=self._repair_prompt),
+            chunk_size=50,  # images, which are kept in memory
+        )
+        return run_llm_step(self._model, step, scope)
+
+    def _requests(
+        self, anchors: Sequence[StoredEntity], wanted: Callable[[str], int]
+    ) -> Iterator[list[Ask[_Asked]] | WorkResult]:
+        store = self._run.store
         ids = [anchor.id for anchor in anchors]
-        captions, facts = coarse_captions(run.store, ids), facts_of(run.store, ids)
+        captions, facts = coarse_captions(store, ids), facts_of(store, ids)
+        proposed = fetch_children(store, ids, Role.ANCHOR) if self._further else {}
         for anchor in anchors:
             if not is_anchor(anchor):  # its contrastive image was withdrawn, so it is open again
                 yield WorkResult(anchor.seq)
@@ -355,23 +446,29 @@ def propose_strategies(run: CcdRun) -> None:
                 detail = f"Image {name!r} has no caption; an anchor needs at least one."
                 yield WorkResult.rejected(anchor.seq, STAGE, "no_caption", detail, file_path=name)
                 continue
-            caption = captions[anchor.id][0].record(Caption).text
-            brief = StrategyBrief(caption=caption, facts=facts.get(anchor.id, ()))
-            request = request_strategies(strategist.picture(anchor), brief, prompt, area)
+            below = proposed.get(anchor.id, ())
+            known = [one.record(Strategy) for one in below if one.kind == Strategy.kind]
+            brief = StrategyBrief(
+                count=wanted(anchor.id),
+                caption=captions[anchor.id][0].record(Caption).text,
+                facts=(*facts.get(anchor.id, ()), *(f"{_PROPOSED}: {one.plan}" for one in known)),
+            )
+            area = self._run.settings.image_area
+            request = request_strategies(self._model.picture(anchor), brief, self._prompt, area)
             if isinstance(request, Rejection):
                 yield WorkResult(anchor.seq, rejection=request)
             else:
-                yield [Ask(_Asked(anchor, brief), request)]
+                yield [Ask(_Asked(anchor, brief, known), request)]
 
-    def output(answer: Parsed[_Asked, StrategiesRead]) -> WorkResult:
+    def _output(self, answer: Parsed[_Asked, StrategiesRead]) -> WorkResult:
         """Return a draft of each strategy of an answer, each stored, including rejected ones."""
-        anchor, brief = answer.subject
+        anchor, brief, _ = answer.subject
         strategies = [
             Strategy(
                 source=anchor.record(Image).source,
                 anchor=picture_of(anchor),
                 caption=brief.caption,
-                author=strategist.author,
+                author=self._model.author,
                 **dict(proposed),
             )
             for proposed in answer.value.strategies
@@ -380,11 +477,12 @@ def propose_strategies(run: CcdRun) -> None:
         drafts += [{"refusal": one} for one in answer.value.refused]
         parents = [
             (Role.ANCHOR, anchor.id),
-            (Role.PROMPTED_BY, prompts[answer.prompt_digest]),
-            (Role.WRITTEN_WITH, settings_id),
+            (Role.PROMPTED_BY, self._prompts[answer.prompt_digest]),
+            (Role.WRITTEN_WITH, self._settings_id),
+            *([(Role.WRITTEN_WITH, self._further)] if self._further else []),
         ]
         entities = (
-            run.create(
+            self._run.create(
                 StrategyDraft(position=position, call=answer.call, **draft),
                 parents,
                 group=anchor.id,
@@ -393,20 +491,6 @@ def propose_strategies(run: CcdRun) -> None:
             for position, draft in enumerate(drafts)
         )
         return WorkResult(anchor.seq, tuple(entities))
-
-    step: LLMStep[StoredEntity, _Asked, StrategiesRead] = LLMStep(
-        name=STAGE,
-        version=VERSION,
-        label="propose strategies",
-        configuration={"settings": settings_id},
-        inputs=Pending(run.dataset, Image.kind, ("proposed",)),
-        request=requests,
-        parse=lambda asked, answer: read_strategies(answer, asked.brief),
-        outputs=lambda answers: [output(one) for (one,) in answers],
-        repair=partial(request_repair, prompt=repair_prompt),
-        chunk_size=50,  # images, which are kept in memory
-    )
-    run.add(run_llm_step(strategist, step), _take_strategies(run, settings_id))
 
 
 def _take_strategies(run: CcdRun, settings_id: str) -> StageReport:
@@ -451,7 +535,7 @@ def _take_strategies(run: CcdRun, settings_id: str) -> StageReport:
     def is_active(strategy: str) -> bool | None:
         if strategy in of_rejected:
             return False
-        return written[drafted[strategy][0]] == [settings_id] if strategy in drafted else None
+        return settings_id in written[drafted[strategy][0]] if strategy in drafted else None
 
     sync_active_edits(run.context, run.dataset, Strategy.kind, is_active)
     return report

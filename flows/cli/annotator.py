@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -51,6 +51,7 @@ def add(
     from loupe.models.profiles.settings import make_home
     from loupe.services.credentials import save_workspace
     from loupe.services.label_studio import check_name, label_studio_access, label_studio_name
+    from loupe.services.public import public_site
 
     own = settings()
     make_home(own.home)
@@ -69,26 +70,37 @@ def add(
     lines = [f"{name} works here as {added.pseudonym} ({', '.join(added.roles)})"]
     if workspace.credentials.password is not None:
         lines.append(f"  how to log in: loupe annotator show {name!r}")
+        if public_site(own.home) is not None:
+            lines.append(f"  or send a link that sets a password: loupe annotator invite {name!r}")
     return Answer(_as_json(added), lines)
 
 
 @command(app)
-def invite(name: NameArgument, *, adjudicator: bool = False) -> Answer:
-    """Print a link with which a person sets their password: it works once, for a week.
+def invite(name: NameArgument, *, adjudicator: bool = False, email: str | None = None) -> Answer:
+    """Print a link with which a person sets their password.
 
-    A new person is added first. For one who forgot the password, the link sets another: the present
-    password and earlier links end at once.
+    The link works once, for a week. A new person is added first. If a person forgot the password,
+    the link sets a new one; the old password and earlier links stop working at once. With --email,
+    the person logs in with an account at the provider that LOUPE_OIDC_ISSUER names (docs/team.md),
+    and has no password here.
 
     Args:
         adjudicator: The person also resolves conflicts.
+        email: Address of the person's account at the provider.
     """
     from loupe.db.reviews import annotators
     from loupe.services.credentials import save_workspace
-    from loupe.services.label_studio import invitation
+    from loupe.services.label_studio import invitation, label_studio_address
+    from loupe.services.oidc import invite_address
 
     own, store = opened()
+    if email is not None and not own.oidc_issuer:
+        raise UsageError("--email is for logins at a provider: set LOUPE_OIDC_ISSUER, or omit it")
     if own.label_studio_url:
-        raise UsageError(f"Loupe cannot invite people to {own.label_studio_url}; ask its operator")
+        raise UsageError(
+            f"Loupe cannot invite people to {own.label_studio_url}: they create an account there; "
+            "then run loupe annotator add NAME --token-file FILE"
+        )
     is_new = name not in {person.name for person in annotators(store)}
     if is_new or adjudicator:
         add(name, adjudicator=adjudicator)
@@ -98,9 +110,14 @@ def invite(name: NameArgument, *, adjudicator: bool = False) -> Answer:
         raise UsageError(f"{name!r} is deactivated; {advice}")
     if credentials is None or credentials.email is None:
         raise UsageError(f"{name!r} has an account on {person.server}, which Loupe does not manage")
-    link = invitation(own, credentials.email)
+    link = invitation(own, credentials.email)  # the present password ends
     known = credentials.model_copy(update={"password": None})
     save_workspace(own.home, person.pseudonym, known)
+    if email is not None:
+        invite_address(own.home, email, credentials.email)
+        page = f"{label_studio_address(own)}/user/login/"
+        said = f"{name} logs in with the account of {email} here: {page}"
+        return Answer(_as_json(person) | {"email": email, "page": page}, [said])
     lines = [f"{name} sets a password here, once, within a week:", f"  {link}"]
     return Answer(_as_json(person) | {"link": link}, lines)
 
@@ -198,13 +215,13 @@ def pause(name: NameArgument) -> Answer:
 
     The person can still log in. The next push sends their open tasks to others.
     """
-    return _set_state(name, "paused")
+    return _pause_or_resume(name, "paused")
 
 
 @command(app)
 def resume(name: NameArgument) -> Answer:
     """Send tasks to a paused person again."""
-    return _set_state(name, "active")
+    return _pause_or_resume(name, "active")
 
 
 @command(app)
@@ -214,37 +231,42 @@ def reinstate(name: NameArgument, queue: QueueArgument) -> Answer:
     People are suspended for wrong answers to gold items. After this, only new gold answers count.
     Answers that were revoked stay revoked.
     """
-    from loupe.db.gold import reinstate_annotator
     from loupe.flows.engine.desks import wake_watcher
+    from loupe.flows.lead_actions import COMMAND_LINE
+    from loupe.flows.lead_actions import reinstate as reinstate_person
 
     own, store, person, _ = _person(name)
-    lifted = reinstate_annotator(store, queue, person.pseudonym)
-    if not lifted:
-        raise UsageError(f"{person.pseudonym} is not suspended from the queue {queue!r}")
+    lifted = reinstate_person(store, name, queue, COMMAND_LINE)
     wake_watcher(own)
     document = _as_json(person) | {"queue": queue, "lifted": lifted}
     return Answer(document, [f"{name} ({person.pseudonym}) works in {queue} again"])
 
 
-def _set_state(name: str, state: "AnnotatorState", *, may_log_in: bool | None = None) -> Answer:
-    """Set the state of a person, and whether they may log in unless it is None.
+def _pause_or_resume(name: str, state: "Literal['active', 'paused']") -> Answer:
+    from loupe.flows.engine.desks import wake_watcher
+    from loupe.flows.lead_actions import COMMAND_LINE, pause_or_resume
+
+    own, store = opened()
+    person = pause_or_resume(store, name, state, COMMAND_LINE)
+    wake_watcher(own)
+    return Answer(_as_json(person), [f"{person.name}: {person.state}"])
+
+
+def _set_state(name: str, state: "AnnotatorState", *, may_log_in: bool) -> Answer:
+    """Set the state of a person, and whether they may log in.
 
     The account is changed before the store, so that a failure never leaves a login active.
     """
-    from loupe.db.reviews import set_annotator_state
     from loupe.flows.engine.desks import wake_watcher
+    from loupe.flows.lead_actions import COMMAND_LINE, set_state
     from loupe.services.label_studio import let_in
 
     own, store, person, credentials = _person(name)
-    if may_log_in is None:
-        if person.state == "left":
-            advice = f"first run: loupe annotator reactivate {name!r}"
-            raise UsageError(f"{name!r} is deactivated; {advice}")
-    elif credentials is not None and credentials.email is not None:
+    if credentials is not None and credentials.email is not None:
         let_in(own, credentials.email, may_log_in)
     else:
         note(f"{person.server} is an external Label Studio: its owner manages the account")
-    person = set_annotator_state(store, name, state)
+    person = set_state(store, name, state, COMMAND_LINE)
     wake_watcher(own)
     return Answer(_as_json(person), [f"{person.name}: {person.state}"])
 

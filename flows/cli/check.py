@@ -25,11 +25,12 @@ def check(
     profile: str | None = None,
     checks: str = "form,support,person",
 ) -> Answer:
-    """Check whether rewrites are faithful to their descriptions, as a build would.
+    """Check whether rewrites are faithful to their descriptions.
 
-    Each pair is faithful, suspect (a fact was added or contradicted, a part has no support: a
-    person should check it) or rejected (not a caption, a copy, a refusal, another language …). With
-    --json, prints a list in the order of the pairs. The exit code does not depend on the verdicts.
+    Judges pairs as a build does. A rewrite is faithful, suspect (a fact was added or contradicted,
+    or a part has no support: a person should check it) or rejected (not a caption, a copy, a
+    refusal, another language …). With --json, prints a list in the order of the pairs. The exit
+    code does not depend on the verdicts.
 
     Args:
         pairs: File with one pair per line: {"source": "…", "rewrite": "…"}; "-" reads standard
@@ -37,9 +38,10 @@ def check(
         source: A single description.
         rewrite: The rewrite of --source.
         profile: Profile whose [rewrite] and [faithfulness] settings are used.
-        checks: Checks of the build, separated by commas; without "person", texts about anything.
+        checks: Checks of the build, separated by commas. Leave out "person" for texts that are not
+            about people.
     """
-    from loupe.flows.ufine3c.faithfulness import check_written
+    from loupe.flows.faithfulness import check_written
     from loupe.models.imported_rewrites import read_pairs, read_pairs_of
     from loupe.schemas.faithfulness import RewritePair
 

@@ -65,7 +65,7 @@ def evaluate(
 
     Args:
         profile: Score the embedders of this profile (name or file).
-        embedder: Score this embedder: builtin or PROVIDER:NAME@REVISION.
+        embedder: Score this embedder: builtin, PROVIDER:NAME@REVISION or plugin:NAME.
         checkpoint: Score the CFAM checkpoint in this folder.
         embeddings: Score these embeddings, with rows in the order of the release; needs --name.
         name: Name of the checkpoint or embeddings on the leaderboard.

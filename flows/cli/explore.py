@@ -10,12 +10,20 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from loupe.flows.cli.options import opened, opened_run, settings
-from loupe.flows.cli.output import Answer, Line, Table, note
+from loupe.flows.cli.options import (
+    ProfileOption,
+    chosen_profile,
+    opened,
+    opened_run,
+    require_dataset,
+    settings,
+)
+from loupe.flows.cli.output import Answer, Line, Table, asked, note, silence
 from loupe.schemas.errors import UsageError
 
 if TYPE_CHECKING:
     from loupe.flows.engine.context import RunContext
+    from loupe.flows.exploring.deciding import Wanted
     from loupe.flows.exploring.items import Items
 
 _PORT = 8095
@@ -29,14 +37,15 @@ def explore(
     apply: list[str] | None = None,
     reason: str = "",
     ground: str = "",
+    caption: str = "",
     yes: bool = False,
     port: Annotated[int, typer.Option(min=1, max=65535)] = _PORT,
     browser: bool = True,
 ) -> Answer:
-    """Look at the images of a dataset or a release, and decide on them.
+    """Browse and decide on the images of a dataset or release.
 
-    Opens a page with a grid, filters, a map of the embeddings and search, until Ctrl+C. A dataset
-    shows what is new whenever the page is loaded. Nothing is copied; the database of the page is
+    Serves a page with a grid, filters, a map of the embeddings and search, until Ctrl+C. Reload
+    the page to see what is new in a dataset. Images are not copied; the database of the page is
     built again each time, and tags are kept.
 
     Args:
@@ -47,6 +56,8 @@ def explore(
             where the action is reject, reopen, withdraw, "send to QUEUE" or "gold QUEUE".
         reason: With --apply: why, in your words; stored with each decision.
         ground: With --apply TAG=withdraw: privacy, copyright, law, consent, quality or other.
+        caption: With --apply TAG=reject or TAG=reopen: only captions with these words, not their
+            images.
         yes: With --apply: do not ask for confirmation.
         port: Port of the page.
         browser: Open the page in the browser.
@@ -54,9 +65,9 @@ def explore(
     if apply:
         if filter_:
             raise UsageError("--filter cannot be combined with --apply: a tag names the images")
-        return _applied(name, apply, reason, ground, yes=yes)
-    if reason or ground or yes:
-        raise UsageError("--reason, --ground and --yes go with --apply TAG=ACTION")
+        return _applied(name, apply, reason, ground, caption, yes=yes)
+    if reason or ground or caption or yes:
+        raise UsageError("--reason, --ground, --caption and --yes go with --apply TAG=ACTION")
     return _explored(name, filter_ or [], port, open_browser=browser)
 
 
@@ -76,7 +87,7 @@ def _explored(name: str, filters: list[str], port: int, *, open_browser: bool) -
     with _opened(name) as (context, items):
         root = context.settings.environments
         if not is_installed("lightly-studio", root):
-            note(f"installing LightlyStudio once, 0.8 GB and torch if uv has it not yet, in {root}")
+            note(f"installing LightlyStudio once in {root} (0.8 GB, and torch if uv lacks it)")
         environment = ensure_environment("lightly-studio", root)
         session = Session(context, items, conditions, lineage_tree, answer_form)
         folder = folder_of(context.settings.home, items.name)
@@ -96,7 +107,8 @@ def _explored(name: str, filters: list[str], port: int, *, open_browser: bool) -
                 if open_browser:
                     _open(folder, f"{address}/loupe/login?ticket={keys.ticket()}")
 
-            serve(door, port, announce)
+            with silence():
+                serve(door, port, announce)
     return Answer({"explored": items.name, "images": shown}, [f"{items.name} is closed"])
 
 
@@ -123,17 +135,17 @@ def _opened(name: str) -> "Iterator[tuple[RunContext, Items]]":
     from loupe.db.store import is_there
     from loupe.flows.exploring.items import ReleaseItems, StoreItems
     from loupe.flows.withdrawal.releases import known_notices
+    from loupe.release.format.manifest import release_folder
     from loupe.schemas.validation import nearest_hint
 
-    folder = Path(name)
-    if not folder.is_dir() and not is_there(settings().database_url):
-        raise UsageError(f"{name} is no folder of a release, and there is no store here yet")
+    if not Path(name).is_dir() and not is_there(settings().database_url):
+        raise UsageError(f"{name} is not the folder of a release, and there is no store here yet")
     context = opened_run()
     try:
         known = datasets_of(context.store)
         if name in known:
             yield context, StoreItems(context.store, context.blobs, name)
-        elif folder.is_dir():
+        elif (folder := release_folder(name)) is not None:
             yield context, ReleaseItems(folder, known_notices(context.settings, context.store))
         elif "@" in name or _DIGITS.fullmatch(name):
             found = find_release(context.store, name).existing_folder()
@@ -144,9 +156,11 @@ def _opened(name: str) -> "Iterator[tuple[RunContext, Items]]":
         context.store.close()
 
 
-def _applied(name: str, tags: list[str], reason: str, ground: str, *, yes: bool) -> Answer:
+def _applied(
+    name: str, tags: list[str], reason: str, ground: str, caption: str, *, yes: bool
+) -> Answer:
     """Turn tags into decisions, each confirmed."""
-    from loupe.flows.exploring.deciding import Wanted, plan_decision
+    from loupe.flows.exploring.deciding import Wanted
     from loupe.flows.exploring.session import stored_tags
     from loupe.schemas.validation import nearest_hint
 
@@ -157,19 +171,73 @@ def _applied(name: str, tags: list[str], reason: str, ground: str, *, yes: bool)
             tag, found, action = one.partition("=")
             if not found:
                 raise UsageError(f"--apply takes TAG=ACTION, such as blurred=reject; got {one!r}")
+            if not known:
+                raise UsageError(
+                    f"{items.name} has no tags yet; set them in the explorer, or name images: "
+                    f"loupe reject {items.name} IMAGE"
+                )
             if tag not in known:
                 raise UsageError(
                     f"nothing of {items.name} has the tag {tag!r}; {nearest_hint(tag, known)}"
                 )
             wanted = Wanted(
-                action=action.strip(), reason=reason, ground=ground, items=tuple(known[tag])
+                action=action.strip(),
+                reason=reason,
+                ground=ground,
+                caption=caption,
+                items=tuple(known[tag]),
             )
-            plan = plan_decision(context, wanted)
-            note(f"{tag}: {plan.sentence}")
-            if not yes:
-                _confirm(plan.phrase)
-            done.append(plan.carry_out())
+            done.append(_decided(context, wanted, tag, yes=yes))
     return Answer({"decided": done}, done)
+
+
+def _decided(context: "RunContext", wanted: "Wanted", name: str, *, yes: bool) -> str:
+    """Make a decision that is confirmed, and return what was done."""
+    from loupe.flows.exploring.deciding import plan_decision
+
+    plan = plan_decision(context, wanted)
+    note(f"{name}: {plan.sentence}")
+    if not yes:
+        _confirm(plan.phrase)
+    return plan.carry_out()
+
+
+def reject(
+    dataset: str,
+    images: list[str],
+    *,
+    reason: str,
+    caption: str = "",
+    undo: bool = False,
+    yes: bool = False,
+) -> Answer:
+    """Reject images of a dataset, or single captions of them; the next run leaves them out.
+
+    What the explorer does for images with a tag. Built releases do not change.
+
+    Args:
+        dataset: A dataset in the store.
+        images: The images, by file name or by the first digits of their ids.
+        reason: Why, in your words; stored with the decision.
+        caption: Only captions of these images with these words, not the images.
+        undo: Reopen what was rejected.
+        yes: Do not ask for confirmation.
+    """
+    from loupe.flows.exploring.deciding import Wanted, images_called
+
+    context = opened_run()
+    try:
+        require_dataset(context.store, dataset)
+        wanted = Wanted(
+            action="reopen" if undo else "reject",
+            reason=reason,
+            caption=caption,
+            items=images_called(context.store, dataset, images),
+        )
+        done = _decided(context, wanted, dataset, yes=yes)
+    finally:
+        context.store.close()
+    return Answer({"decided": [done]}, [done])
 
 
 def _confirm(phrase: str) -> None:
@@ -180,7 +248,7 @@ def _confirm(phrase: str) -> None:
     """
     if not sys.stdin.isatty():
         raise UsageError("there is no terminal to confirm it, so nothing was decided; add --yes")
-    if typer.prompt(f"Type {phrase!r} to confirm, anything else to cancel") != phrase:
+    if asked(f"Type {phrase!r} to confirm, anything else to cancel") != phrase:
         raise UsageError("it was not confirmed; nothing was decided")
 
 
@@ -189,22 +257,28 @@ def similar(
     *,
     dataset: list[str] | None = None,
     count: Annotated[int, typer.Option(min=1, max=1000)] = 20,
+    profile: ProfileOption = None,
 ) -> Answer:
-    """Find the images nearest to an image or a text, by the embeddings in the store.
+    """Find the images nearest to an image or a text.
+
+    Compares the embeddings in the store.
 
     Args:
-        query: The file of an image, the id of an image of the store, or a text.
+        query: An image file, the id of an image in the store, or a text.
         dataset: Only images of this dataset; repeatable.
         count: How many images.
     """
-    from loupe.flows.cli.options import chosen_profile
+    from loupe.db.entities import LIVE
     from loupe.flows.exploring.similar import similar_images
 
     _, store = opened()
     path = Path(query)
     asked = path if len(query) < 4096 and path.is_file() else query
-    found = similar_images(store, chosen_profile(None), asked, dataset or [], count)
+    found = similar_images(store, chosen_profile(profile), asked, dataset or [], count)
     columns = ("similarity", "image", "dataset", "name", "state")
-    rows = [(f"{one.similarity:.3f}", one.id, one.dataset, one.name, one.state) for one in found]
+    rows = []
+    for one in found:
+        state = "in use" if one.state in LIVE else one.state  # images of sources stay proposed
+        rows.append((f"{one.similarity:.3f}", one.id, one.dataset, one.name, state))
     lines: list[Line] = [Table("", columns, rows)] if rows else ["no images"]
     return Answer([one._asdict() for one in found], lines)

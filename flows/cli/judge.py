@@ -34,17 +34,17 @@ def calibrate(
     limit: Annotated[int | None, typer.Option(min=2)] = None,
     show: Annotated[int, typer.Option(min=0)] = 3,
 ) -> Answer:
-    """Ask the judge of a profile about pairs whose truth is known, and count what it finds.
+    """Measure the judge of a profile on pairs whose truth is known.
 
     Prints the share of wrong pairs found, the share of false alarms, and Youden's J (found minus
-    false alarms), each with a 95 % interval, and the table to put into the profile, from which the
-    card of a release quotes it. Answers are stored, so that a repetition costs nothing.
+    false alarms), each with a 95 % interval, and a table for the profile, which the cards of
+    releases quote. Answers are stored, so repeating the command costs nothing.
 
     Args:
-        pairs: One pair a line: {"source": "…", "rewrite": "…", "faithful": true}, optionally with
-            "kind"; without it, the pairs that come with Loupe, of English descriptions of people.
+        pairs: One pair per line: {"source": "…", "rewrite": "…", "faithful": true}, optionally with
+            "kind" (default: the pairs that come with Loupe, English descriptions of people).
         profile: Profile with the judge.
-        limit: Ask about so many pairs only, evenly spread.
+        limit: Ask only about this many pairs, evenly spread.
         show: Number of missed pairs and of false alarms to show.
     """
     from loupe.checks.known_pairs import read_known_pairs, shipped_pairs
@@ -79,8 +79,8 @@ def _answer(author: str, found: "Calibration", show: int) -> Answer:
     measured = found.measured
     if not measured.changed or not measured.faithful:
         raise UsageError(
-            f"{author} gave no usable answer ({found.unanswered:,} asked about), or only about "
-            f"pairs of one kind; look at its answers with: loupe quarantine {_DATASET}"
+            f"{author} gave no usable answer ({found.unanswered:,} unusable), or only answers "
+            f"about pairs of one kind; look at its answers with: loupe quarantine {_DATASET}"
         )
     value, interval = measured.youden
     rows = [
@@ -98,7 +98,7 @@ def _answer(author: str, found: "Calibration", show: int) -> Answer:
         f"  false alarm: {pair.rewrite} ({' '.join(objections)})"
         for pair, objections in found.alarms[:show]
     ]
-    lines += ["", "for the profile:", *_table(measured)]
+    lines += ["", "for the profile:", *_table(author, measured)]
     document = {
         "judge": author,
         **measured.model_dump(mode="json"),
@@ -119,8 +119,8 @@ def _row(name: str, count: int, total: int) -> tuple[str, str, str, str]:
     return name, f"{count:,} of {total:,}", share, f"{100 * low:.1f}–{100 * high:.1f} %"
 
 
-def _table(measured: "JudgeMeasurement") -> list[str]:
+def _table(author: str, measured: "JudgeMeasurement") -> list[str]:
     """Return the measurement as a table of a profile."""
-    values = measured.model_dump(mode="json")
+    values = {"judge": author, **measured.model_dump(mode="json")}
     quoted = {key: f'"{one}"' if isinstance(one, str) else one for key, one in values.items()}
     return ["[judge.measured]", *(f"{key} = {value}" for key, value in quoted.items())]

@@ -38,11 +38,19 @@ from loupe.flows.cli import (
 )
 from loupe.flows.cli.commands import INTERRUPTED, command
 from loupe.flows.cli.options import settings, within_memory
-from loupe.flows.cli.output import note, say
+from loupe.flows.cli.output import heartbeat, note, say
 from loupe.flows.engine.stopping import stopped_by_signals
 from loupe.schemas.errors import ConfigurationError, LoupeError
 
 _STOPPED = (INTERRUPTED, 143)  # 143 by SIGTERM
+_CONTINUES = "nothing is left half-written: run again to continue"
+_READING = frozenset(
+    (
+        *("cost", "duplicates", "judge", "leaderboard", "lineage", "metrics", "quarantine"),
+        *("similar", "withdrawals"),
+    )
+)
+"""Commands that write nothing."""
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _UNWRITABLE = (*_FULL, errno.EROFS, errno.EFBIG)
 _FORBIDDEN = (errno.EACCES, errno.EPERM)
@@ -85,9 +93,9 @@ for one in (
     *(evaluation.train, evaluation.evaluate, evaluation.leaderboard, evaluation.reproduce),
     *(within_memory(lineage.lineage), withdraw.withdraw, withdraw.withdrawals),
     *(store.quarantine, store.cost, sources.duplicates),
-    *(explore.explore, explore.similar),
+    *(explore.explore, explore.reject, explore.similar),
     plugins.plugins,
-    *(services.up, services.down, services.status, services.doctor),
+    *(services.up, services.down, services.status, services.doctor, services.notify),
 ):
     command(app)(one)
 for name, group in {
@@ -123,7 +131,7 @@ def main(command: Callable[[], object] = app) -> None:
     # It logs every retry, twice; the error at the end says enough.
     logging.getLogger("huggingface_hub.utils._http").setLevel(logging.ERROR)
     try:
-        with stopped_by_signals():
+        with stopped_by_signals(), heartbeat():
             command()
     except LoupeError as error:
         note(f"error: {error}")
@@ -139,7 +147,8 @@ def main(command: Callable[[], object] = app) -> None:
         sys.exit(LoupeError.exit_code)
     except SystemExit as end:
         if end.code in _STOPPED:
-            note("stopped; nothing is left half-written: run again to continue")
+            only_reads = not _READING.isdisjoint(sys.argv[1:2])
+            note("stopped" if only_reads else f"stopped; {_CONTINUES}")
         raise
     except Exception as error:
         fault = _database_fault(error)

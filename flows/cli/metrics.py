@@ -52,7 +52,7 @@ def metrics(
     }
     if context.invoked_subcommand is not None:
         if too_many := [name for name, path in given.items() if path is not None]:
-            raise UsageError(f"{', '.join(too_many)} cannot be used with a command")
+            raise UsageError(f"{', '.join(too_many)} cannot be combined with a subcommand")
         return
     if missing := [name for name, path in given.items() if path is None]:
         raise UsageError(f"missing {', '.join(missing)} (or a command; see loupe metrics --help)")

@@ -107,11 +107,10 @@ def folder_called(name: str) -> Path:
         UsageError: there is none.
     """
     from loupe.db.releases import find_release
+    from loupe.release.format.manifest import release_folder
 
-    if name and (folder := Path(name)).is_dir():
+    if name and (folder := release_folder(name)) is not None:
         return folder
-    if "/" in name:
-        raise UsageError(f"{name} is not a folder; name the folder of a release")
     with opened_store() as store:
         return find_release(store, name).existing_folder()
 

@@ -3,7 +3,10 @@
 import inspect
 import json
 import sys
+import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, NamedTuple
@@ -65,7 +68,19 @@ class _Defused:
 
 class _Defusing(RenderHook):
     def process_renderables(self, renderables: list[ConsoleRenderable]) -> list[ConsoleRenderable]:
+        _silence.since = time.monotonic()
         return [_Defused(one) for one in renderables]
+
+
+class _Silence:
+    """Since when nothing has been printed, and whether that is as it should be."""
+
+    def __init__(self) -> None:
+        self.since = time.monotonic()
+        self.is_wanted = False
+
+
+_silence = _Silence()
 
 
 def _console(*, stderr: bool) -> Console:
@@ -93,6 +108,51 @@ def note(line: str) -> None:
 def warn(message: str) -> None:
     """Print a warning on standard error."""
     note(f"warning: {message}")
+
+
+_LONGEST_SILENCE_SECONDS = 9.0
+_LONGEST_SILENCE_LATER_SECONDS = 60.0  # of a command that runs for half an hour
+
+
+@contextmanager
+def heartbeat() -> Iterator[None]:
+    """Print on standard error that a command is at work when nothing else was printed for 9 s.
+
+    After minutes the lines become rarer, down to one a minute.
+    """
+    started, ended = _silence.since, threading.Event()
+
+    def look() -> None:
+        while not ended.wait(1.0):
+            now = time.monotonic()
+            longest = max(_LONGEST_SILENCE_SECONDS, (now - started) / 30)
+            silent = now - _silence.since
+            if silent >= min(longest, _LONGEST_SILENCE_LATER_SECONDS) and not _silence.is_wanted:
+                with suppress(OSError, ValueError):  # nobody reads it any more
+                    note(f"still at work, {now - started:,.0f} s so far")
+
+    threading.Thread(target=look, daemon=True).start()
+    try:
+        yield
+    finally:
+        ended.set()
+
+
+@contextmanager
+def silence() -> Iterator[None]:
+    """Print no heartbeat in this context, in which a command waits for people."""
+    before, _silence.is_wanted = _silence.is_wanted, True
+    try:
+        yield
+    finally:
+        _silence.is_wanted = before
+        _silence.since = time.monotonic()
+
+
+def asked(question: str, default: str | None = None, *, err: bool = False) -> str:
+    """Return what a person types in the terminal."""
+    with silence():
+        return str(typer.prompt(question, default=default, err=err))
 
 
 class Figure(str):

@@ -4,9 +4,10 @@ from loupe.flows.cli.output import Answer, Line, Table
 
 
 def plugins() -> Answer:
-    """List what installed packages add: formats, steps, models, checks, pages, exports and more.
+    """List what installed packages add.
 
-    Exit code 1 if one cannot be imported; the others work without it.
+    These are formats, steps, models, checks, pages, exports and more. Exit code 1 if one cannot be
+    imported; the others work without it.
     """
     from loupe.schemas.plugins import survey_plugins
 

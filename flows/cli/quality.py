@@ -40,9 +40,10 @@ def draw(
     by: str = "split,source,verdict",
     of: OfOption = None,
 ) -> Answer:
-    """Draw an audit sample of accepted items, of all annotators or of one.
+    """Draw an audit sample of accepted items.
 
-    The sample is stratified. The next push sends it to people who did not review those items.
+    The sample is stratified, and covers all annotators or one (--of). The next push sends it to
+    people who did not review those items.
 
     Args:
         size: Number of items in the sample.
@@ -104,8 +105,8 @@ WORDS = "words"
 EmbedderOption = Annotated[
     str | None,
     typer.Option(
-        help="Model: builtin or PROVIDER:NAME@REVISION; to draw also 'words', the words of "
-        "captions (default: the first that the profile evaluates)."
+        help="Model: builtin or PROVIDER:NAME@REVISION (default: the first that the profile "
+        "evaluates). To draw, also 'words': compare captions by their words."
     ),
 ]
 DatasetArgument = Annotated[str, typer.Argument(help="The dataset, e.g. mscoco-ccd.")]
@@ -173,7 +174,7 @@ def draw_choices(
 
 @command(choices)
 def embed(dataset: DatasetArgument, *, out: Path, embedder: EmbedderOption = None) -> Answer:
-    """Write the vectors of all images and captions of the next release as .npy files.
+    """Write the vectors of the next release as .npy files.
 
     Their rows are in the order of the release: images by number, captions image by image.
 

@@ -16,9 +16,9 @@ from loupe.flows.cli.options import (
     opened_store,
     settings,
 )
-from loupe.flows.cli.output import Answer, Note, Table, first, note, print_lines
+from loupe.flows.cli.output import Answer, Note, Table, first, note, print_lines, silence
 from loupe.flows.cli.queue_audit import audit, errors
-from loupe.flows.cli.queue_items import accept, hours, prioritize, reopen, search
+from loupe.flows.cli.queue_items import accept, assign, hours, prioritize, reopen, search
 from loupe.flows.cli.queue_items import app as gold
 from loupe.schemas.errors import LoupeError
 
@@ -28,16 +28,15 @@ if TYPE_CHECKING:
     from loupe.annotate.push import PushReport
     from loupe.annotate.queues import Queue
     from loupe.annotate.received import Notice
-    from loupe.db.reviews import GateCount
     from loupe.db.store import Store
     from loupe.flows.continuing import Continuation
-    from loupe.models.profiles.settings import Settings
+    from loupe.flows.notifying import Messages
 
 
 T = TypeVar("T")
 
 app = group("Push review tasks, pull answers, show statistics.")
-for one in (accept, audit, errors, hours, prioritize, reopen, search):
+for one in (accept, assign, audit, errors, hours, prioritize, reopen, search):
     command(app)(one)
 app.add_typer(gold, name="gold")
 
@@ -63,6 +62,7 @@ def list_() -> Answer:
     """
     from loupe.db.annotations import unclear_annotations
     from loupe.db.reviews import WAITING, count_states, count_tasks, gate_counts
+    from loupe.flows.watched import used_policy
 
     store, queues = opened_queues(None)
     tasks = count_tasks(store)
@@ -74,7 +74,7 @@ def list_() -> Answer:
             {
                 "queue": queue.name,
                 "interface": queue.interface,
-                "policy": _used_policy(used, queue),
+                "policy": used_policy(used, queue),
                 "answers each": queue.overlap,
                 **{name: counts.get(state, 0) for name, state in _STATES.items()},
                 "open": sum(tasks.get((queue.name, state), 0) for state in WAITING),
@@ -83,19 +83,6 @@ def list_() -> Answer:
             }
         )
     return Answer(rows, [Table.of("Queues", [*rows[0]], rows) if rows else _NOTHING])
-
-
-def _used_policy(counts: "Sequence[GateCount]", queue: "Queue") -> str:
-    """Return the policy that decided last in a queue, or the declared one without a decision.
-
-    If people decided last, it is the sample drawn before, or `required`.
-    """
-    own = (one for one in counts if one.queue == queue.name and one.policy != "lead")
-    newest = sorted((one.last, one.policy) for one in own)
-    policies = [policy for _, policy in newest[-2:]]
-    if policies[-1:] == [""] and policies[0].startswith("sample"):
-        policies.pop()
-    return (policies[-1] or "required") if policies else str(queue.policy)
 
 
 @command(app)
@@ -112,11 +99,13 @@ def push(queue: QueuesArgument = None, *, policy: str | None = None) -> Answer:
     """
     from loupe.annotate.push import push as push_queue
     from loupe.flows.engine.desks import images_url, open_desks
+    from loupe.services.label_studio import label_studio_address
 
     store, queues = opened_queues(queue, policy)
     desks, images = open_desks(settings(), store), images_url(settings())
     reports = [push_queue(store, desks, chosen, images) for chosen in queues]
-    return _reported(reports, lambda report: _push_lines(report, desks("").url))
+    address = label_studio_address(settings())
+    return _reported(reports, lambda report: _push_lines(report, address))
 
 
 @command(app)
@@ -188,9 +177,11 @@ def watch(
     every: Annotated[float, typer.Option(min=1)] = 60,
     webhook_port: Annotated[int | None, typer.Option(min=1, max=65535)] = None,
 ) -> None:
-    """Pull and push in a loop until Ctrl+C; `loupe up` runs this as a service.
+    """Pull answers and push tasks in a loop until Ctrl+C.
 
-    A paused run of `loupe up`'s Prefect is resumed when all items of its dataset are decided.
+    `loupe up` runs this as a service. When all items of a dataset are decided, its paused run in
+    the Prefect of `loupe up` is resumed, and a build that `loupe run` started is started again.
+    What needs the lead is sent to the addresses of LOUPE_NOTIFY_URLS.
 
     Without QUEUE, watches the queues that a build or `loupe queue push` opened, with the policy
     used last, and those in the queues file. The Label Studio of `loupe up` reports new answers by
@@ -203,24 +194,34 @@ def watch(
     """
     from loupe.flows.continuing import Continuation
     from loupe.flows.engine.desks import Webhooks, webhook_server
+    from loupe.flows.lead_desk import LeadDesk
+    from loupe.flows.notifying import Messages
     from loupe.services.credentials import desk_key
 
-    webhooks, problems, builds = Webhooks(), dict[str, str](), Continuation()
-    with webhook_server(webhooks, desk_key(settings().home), webhook_port) as address:
+    webhooks, problems = Webhooks(), dict[str, str]()
+    builds, messages = Continuation(), Messages()
+    own = settings()
+    key = desk_key(own.home)
+    lead = LeadDesk(own, webhooks.receive)
+    with webhook_server(webhooks, key, webhook_port, lead.answer) as address:
         note(f"pulling every {every:g} s, and when a webhook posts to {address}")
-        with suppress(KeyboardInterrupt):
+        with suppress(KeyboardInterrupt), silence():
             while True:
                 started = time.monotonic()
-                _pull_and_push(queue, problems, builds, webhooks.take_asking())
+                _pull_and_push(queue, problems, builds, messages, webhooks.take_asking())
                 # further answers arrive meanwhile, and the processor is for those who work
                 time.sleep(max(_PAUSE_SECONDS, _PAUSE_FACTOR * (time.monotonic() - started)))
                 webhooks.wait(every)
 
 
 def _pull_and_push(
-    name: str | None, problems: dict[str, str], builds: "Continuation", asking: Sequence[int]
+    name: str | None,
+    problems: dict[str, str],
+    builds: "Continuation",
+    messages: "Messages",
+    asking: Sequence[int],
 ) -> None:
-    """Pull and push once, and resume builds that can go on; the next round retries what failed.
+    """Pull and push once, and continue builds that can go on; the next round retries what failed.
 
     The accounts `asking` have no task left.
 
@@ -232,13 +233,14 @@ def _pull_and_push(
     from loupe.db.reviews import note_asked
     from loupe.flows.engine.desks import images_url, open_desks
     from loupe.flows.engine.software import code_revision
-    from loupe.services.label_studio import label_studio_name
+    from loupe.flows.watched import watched
+    from loupe.services.label_studio import label_studio_address, label_studio_name
 
     with _new_problem_printed(problems, ""), opened_store() as store:
         own = settings()
         desks = open_desks(own, store)
         note_asked(store, label_studio_name(own), asking, datetime.now(UTC))
-        for chosen in _watched(own, store, name):
+        for chosen in watched(own, store, name):
             with _new_problem_printed(problems, chosen.name):
                 pulled = pull_queue(store, desks, chosen, code_revision(), "loupe queue watch")
                 news = pulled.answers + pulled.decided
@@ -249,9 +251,13 @@ def _pull_and_push(
                 if chosen.policy.policy != "auto":
                     pushed = push_queue(store, desks, chosen, images_url(own))
                     if pushed.pushed or pushed.moved or pushed.closed or pushed.sent_back:
-                        print_lines(_push_lines(pushed, desks("").url))
+                        print_lines(_push_lines(pushed, label_studio_address(own)))
         with _new_problem_printed(problems, "builds"):
-            print_lines(builds.resume(own, store, _watched(own, store, name)))
+            for sentence in builds.resume(own, store, watched(own, store, name)):
+                print_lines([sentence])
+                messages.add(sentence)
+        with _new_problem_printed(problems, "messages"):
+            messages.send(own, store, watched(own, store, name))
 
 
 @contextmanager
@@ -264,27 +270,6 @@ def _new_problem_printed(problems: dict[str, str], queue: str) -> Iterator[None]
     if problem and problems.get(queue) != problem:
         note(f"{problem}; trying again later")
     problems[queue] = problem
-
-
-def _watched(settings: "Settings", store: "Store", name: str | None) -> "list[Queue]":
-    """Return the open queues with the policies that they were opened with.
-
-    A queue without tasks may belong to a running build whose gate has not decided yet.
-    """
-    from loupe.annotate.queues import chosen_queues, load_queues, parse_policy
-    from loupe.db.reviews import count_tasks, gate_counts
-
-    declared = load_queues(settings.queues_file)
-    if name is not None:
-        return chosen_queues(store, declared, name)
-    opened = {queue for queue, _ in count_tasks(store)} | set(declared.queues)
-    counts = gate_counts(store)
-    watched = []
-    for queue in chosen_queues(store, declared, None):
-        if queue.name in opened:
-            policy = parse_policy(_used_policy(counts, queue))
-            watched.append(queue.model_copy(update={"policy": policy}))
-    return watched
 
 
 def _push_lines(report: "PushReport", url: str) -> Iterator[str]:

@@ -16,10 +16,11 @@ if TYPE_CHECKING:
 
 
 def errors(queue: QueueArgument, *, show: Annotated[int, typer.Option(min=0)] = 20) -> Answer:
-    """Estimate how many accepted items are wrong, and list the most doubtful.
+    """Estimate how many accepted items are wrong.
 
-    All answers count: of several people about one item, of adjudicators, of audits, and about items
-    with a known answer. With --json, every accepted item has its probability to be wrong.
+    Also lists the most doubtful items. Uses all answers: those of several people to one item, of
+    adjudicators and audits, and to gold items. With --json, every accepted item has the probability
+    that it is wrong.
 
     Args:
         show: Number of doubtful items to list.
@@ -30,7 +31,7 @@ def errors(queue: QueueArgument, *, show: Annotated[int, typer.Option(min=0)] = 
     found = _errors(store, chosen)
     if found is None:
         raise UsageError(
-            f"nobody has answered about an item of {chosen.name!r} yet; send them with: "
+            f"nobody has answered an item of {chosen.name!r} yet; send items with: "
             f"loupe queue push {chosen.name}"
         )
     statistics = found.statistics
@@ -56,11 +57,12 @@ def errors(queue: QueueArgument, *, show: Annotated[int, typer.Option(min=0)] = 
 
 
 def audit(queue: QueueArgument, *, size: Annotated[int, typer.Option(min=1)]) -> Answer:
-    """Draw the accepted items whose audit tells most about how many are wrong.
+    """Draw accepted items for an audit of how many are wrong.
 
-    More are drawn where items vary more by all answers so far, such as those that one person
-    doubted, or that nobody saw. The next push sends them to people who had no part in accepting
-    them. While drawn items wait for an audit, none are drawn.
+    Draws the items whose audit says most about the share of wrong ones. More are drawn where items
+    vary more by the answers so far, such as items that one person doubted or that nobody saw. The
+    next push sends them to people who had no part in accepting them. While drawn items wait for an
+    audit, no more are drawn.
 
     Args:
         size: Number of items to draw.

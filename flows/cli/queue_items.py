@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from loupe.db.store import Store
 
 _SHOWN = 20
+_STATES_IN_WORDS = {"undecided": "proposed", "edited": "superseded"}
+"""The states as pages and reports call them."""
 
 IdsArgument = Annotated[
     list[str] | None, typer.Argument(help="Ids of the items; - reads them from standard input.")
@@ -39,18 +41,19 @@ def reopen(
     found_wrong: bool = False,
     reason: str | None = None,
 ) -> Answer:
-    """Reopen decided items, for review by people, whatever the policy.
+    """Reopen decided items for review by people.
 
-    The answers stay in the store but no longer count. The next push asks people who have not seen
-    the items, or an adjudicator.
+    People are asked whatever the policy. The answers stay in the store but no longer count. The
+    next push asks people who have not seen the items, or an adjudicator.
 
     Args:
         found_wrong: Also reopen all accepted items that an audit found wrong.
         reason: Reason, stored with the decision (default: "the lead asks again", or "an audit found
             it wrong").
     """
-    from loupe.db.gold import reopen_items
     from loupe.db.review_audits import wrong_in_audits
+    from loupe.flows.lead_actions import COMMAND_LINE
+    from loupe.flows.lead_actions import reopen as reopen_items
 
     store, chosen = opened_queue(queue)
     more: list[str] = []
@@ -60,13 +63,8 @@ def reopen(
             raise UsageError(f"no audit found an accepted item of {chosen.name} wrong")
     ids = _ids(store, chosen, entities, more)
     reason = reason or ("an audit found it wrong" if found_wrong else "the lead asks again")
-    work = reopen_items(store, chosen.name, ids, chosen.lead, reason)
-    asked = len(set(ids))
-    sentence = (
-        f"{chosen.name}: {work.reopened:,} of {asked:,} items are open again, "
-        f"{work.tasks:,} answers no longer count"
-    )
-    return Answer({"queue": chosen.name, "asked": asked, **work._asdict()}, [sentence])
+    done = reopen_items(store, chosen, ids, reason, COMMAND_LINE)
+    return Answer({"queue": chosen.name, **done._asdict()}, [done.sentence(chosen.name)])
 
 
 def search(
@@ -77,26 +75,27 @@ def search(
     suspect: Annotated[bool | None, typer.Option("--suspect/--faithful")] = None,
     ids: bool = False,
 ) -> Answer:
-    """Find items of a queue, to inspect, prioritize, reopen or accept.
+    """Find items of a queue.
 
     Pipe the ids to another command: loupe queue search … --ids | loupe queue accept QUEUE -
     --reason "…"
 
     Args:
         words: Text that the record of an item contains; case is ignored.
-        state: Only items in this state: proposed, accepted, rejected, superseded (edited), inactive
-            or withdrawn; repeatable.
+        state: Only items in this state: undecided (proposed), accepted, rejected, edited
+            (superseded), inactive or withdrawn; repeatable.
         suspect: Only undecided items that the automatic check flagged, or did not flag.
         ids: Print only ids, one per line.
     """
     from loupe.annotate.queues import search_items
     from loupe.schemas.provenance import State
 
-    known = get_args(State)
+    known = (*get_args(State), *_STATES_IN_WORDS)
     for unknown in (one for one in state or () if one not in known):
         raise UsageError(f"--state must be one of {', '.join(known)}; got {unknown!r}")
+    states = [_STATES_IN_WORDS.get(one, one) for one in state or ()] or None
     store, chosen = opened_queue(queue)
-    found = list(search_items(store, chosen, words, state, suspect=suspect))
+    found = list(search_items(store, chosen, words, states, suspect=suspect))
     if ids:
         return Answer(found, [one.entity for one in found])
     lines = [
@@ -115,15 +114,37 @@ def accept(queue: QueueArgument, entities: IdsArgument = None, *, reason: str) -
     Args:
         reason: Reason, stored with the decision.
     """
-    from loupe.annotate.queues import accept_items
+    from loupe.flows.lead_actions import COMMAND_LINE
+    from loupe.flows.lead_actions import accept as accept_items
 
     store, chosen = opened_queue(queue)
     ids = _ids(store, chosen, entities)
-    accepted, asked = accept_items(store, chosen, ids, reason), len(set(ids))
+    accepted, asked = accept_items(store, chosen, ids, reason, COMMAND_LINE), len(set(ids))
     return Answer(
         {"queue": chosen.name, "asked": asked, "accepted": accepted},
         [f"{chosen.name}: {accepted:,} of {asked:,} items accepted"],
     )
+
+
+def assign(queue: QueueArgument, entity: str, name: str) -> Answer:
+    """Give an undecided item to a person who has not had it yet.
+
+    If the item is a conflict, it moves to this adjudicator. Otherwise the person gives one of the
+    answers. If enough people have the item, the person replaces one who has not opened the task.
+
+    Args:
+        entity: The id of the item.
+        name: Name of the annotator (not the pseudonym).
+    """
+    from loupe.flows.engine.desks import open_desks, wake_watcher
+    from loupe.flows.lead_actions import COMMAND_LINE
+    from loupe.flows.lead_actions import assign as assign_item
+
+    store, chosen = opened_queue(queue)
+    desks = open_desks(settings(), store)
+    said = assign_item(store, desks, chosen, entity, name, COMMAND_LINE)
+    wake_watcher(settings())
+    return Answer({"queue": chosen.name, "entity": entity, "name": name}, [said])
 
 
 def prioritize(
@@ -132,9 +153,9 @@ def prioritize(
     *,
     priority: Annotated[int, typer.Option(min=0)] = 1,
 ) -> Answer:
-    """Send these items of a queue to annotators before others.
+    """Send items to annotators before others.
 
-    They come right after the tasks that are on a screen, or loaded there.
+    They come right after the tasks that are on a screen or already loaded there.
 
     Args:
         priority: Items with a higher number come first; 0: normal priority.

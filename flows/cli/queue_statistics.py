@@ -12,11 +12,9 @@ from loupe.flows.cli.options import QueuesArgument, opened_queues, settings
 from loupe.flows.cli.output import Answer, Line, PageOption, Table, write_page
 
 if TYPE_CHECKING:
-    from loupe.annotate.queues import Queue
-    from loupe.annotate.statistics.agreement import ChoiceAgreement, Estimate, Facts, Share
+    from loupe.annotate.statistics.agreement import ChoiceAgreement, Estimate, Share
     from loupe.annotate.statistics.overview import Overview
     from loupe.annotate.statistics.queue import QueueStatistics, Work
-    from loupe.db.store import Store
 
 
 def stats(
@@ -40,6 +38,8 @@ def stats(
     from loupe.annotate.statistics.overview import overview
     from loupe.annotate.statistics.page import render_page
     from loupe.flows.continuing import ready_to_continue
+    from loupe.flows.watched import facts_of
+    from loupe.services.label_studio import adding_people
 
     store, queues = opened_queues(queue)
     found = overview(
@@ -47,24 +47,15 @@ def stats(
         queues,
         datetime.now(UTC),
         names=names if names is not None else sys.stdout.isatty() and html is None,
-        facts=partial(_facts_of, store),
+        facts=partial(facts_of, store),
         hourly_rate=hourly_rate,
         ready=ready_to_continue(settings(), store, queues) if queue is None else (),
+        adding=adding_people(settings()),
     )
     store.close()
     if html is not None:
         write_page(html, render_page(found))
     return Answer(found, _lines(found, with_tables=queue is not None))
-
-
-def _facts_of(store: "Store", queue: "Queue") -> "Facts | None":
-    """Return what reads the facts of a queue's texts; None if its dataset does not ask for it."""
-    from loupe.checks.rewrites import facts_reader
-    from loupe.db.quarantine import asked_checks
-
-    asked = asked_checks(store, queue.dataset)
-    is_asked = asked is None or queue.facts in asked
-    return facts_reader(queue.facts) if queue.facts and is_asked else None
 
 
 def _lines(found: "Overview", *, with_tables: bool) -> Iterator[Line]:

@@ -189,10 +189,11 @@ def show(name: ReleaseArgument) -> Answer:
     from loupe.db.releases import find_release
     from loupe.flows.withdrawal.releases import withdrawal_of
     from loupe.release.card.documents import card_body
+    from loupe.release.format.manifest import release_folder
     from loupe.release.format.row_files import ListedRelease
 
-    if "/" in name or Path(name).is_dir():
-        manifest = ListedRelease(Path(name)).manifest
+    if (folder := release_folder(name)) is not None:
+        manifest = ListedRelease(folder).manifest
         place: dict[str, Any] = {"folder": name, "is_there": True, "built_at": None}
     else:
         with opened_store() as store:

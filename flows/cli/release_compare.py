@@ -37,6 +37,9 @@ _DIFFERENT, _TROUBLE = 1, 2
 _SHOWN_ROWS, _SHOWN_TEXTS = 20, 5
 _TEXT_CHARACTERS = 160
 _KINDS = ("added", "removed", "withdrawn", "changed")
+_IMAGE = "sha256"
+_OF_IMAGE = (_IMAGE, "image_entity_id", "caption_entity_ids")
+"""Columns that differ where an image was replaced by another one under its path."""
 
 
 def diff(
@@ -45,10 +48,11 @@ def diff(
     *,
     as_json: JsonOption = False,
 ) -> None:
-    """Compare two releases: which rows, images and captions were added, removed or changed.
+    """Compare two releases.
 
-    Exit code 0 if they are the same, 1 if they differ, 2 if they cannot be compared. Comparing
-    folders needs no database. With --json, all rows are listed.
+    Lists the rows, images and captions that were added, removed or changed. Exit code 0 if they are
+    the same, 1 if they differ, 2 if they cannot be compared. Comparing folders needs no database.
+    With --json, all rows are listed.
 
     Args:
         before: Release: its folder, DATASET (newest version), DATASET@VERSION, or the first digits
@@ -77,13 +81,17 @@ def _lines(found: "Difference") -> Iterator[str]:
         yield f"the same: {counts.same:,} rows, with all their fields"
         return
     rows = [f"{getattr(counts, kind):,} {kind}" for kind in _KINDS if getattr(counts, kind)]
+    if counts.images_replaced:
+        rows.append(f"{counts.images_replaced:,} of these with another image")
     yield f"  rows: {', '.join(rows) or 'none differs'}; {counts.same:,} the same"
     yield (
         f"  texts: {counts.texts_added:,} added, {counts.texts_removed:,} removed, "
         f"{counts.texts_withdrawn:,} withdrawn"
     )
     if found.manifest:
-        yield f"  other parts of the manifest: {', '.join(found.manifest)}"
+        yield f"  other parts that differ: {', '.join(found.manifest)}"
+        if not found.rows and "lineage (decisions)" in found.manifest:
+            yield "    the same was decided by others, or for other reasons"
     for kind in _KINDS:
         lines = [_row(row) for row in found.rows if row.kind == kind]
         if lines:
@@ -94,7 +102,10 @@ def _lines(found: "Difference") -> Iterator[str]:
 def _row(row: "RowDifference") -> str:
     """Describe the difference of a row, one line for each text."""
     files = " → ".join(dict.fromkeys(filter(None, (row.before, row.after))))
-    changed = f": {', '.join(row.columns)}" if row.columns else ""
+    columns = row.columns
+    if _IMAGE in columns:
+        columns = ("another image", *(one for one in columns if one not in _OF_IMAGE))
+    changed = f": {', '.join(columns)}" if columns else ""
     lines = [f"  {row.source}: {row.source_file_path} ({files}){changed}"]
     for sign, texts in (("-", row.removed), ("+", row.added)):
         shown = [f"      {sign} {one_line(text, _TEXT_CHARACTERS)}" for text in texts]

@@ -20,6 +20,7 @@ from loupe.flows.cli.options import (
 )
 from loupe.flows.cli.output import Answer, first, warn
 from loupe.schemas.errors import ConfigurationError, UsageError
+from loupe.schemas.wording import many
 
 if TYPE_CHECKING:
     from loupe.release.format.findings import Problem
@@ -57,7 +58,8 @@ def verify(
         notices: Also check these withdrawals: a later release, its withdrawals.json, or a folder of
             published notices. Those of this installation are always checked.
         without_images: Allow missing image files; the rows, which hold their bytes, are checked.
-        newest: A newer release is a problem. With a public key, only releases that it signed count.
+        newest: Treat a newer release as a problem. With --public-key, only releases signed with
+            this key count.
     """
     from loupe.release.format.files import shown_path
     from loupe.release.format.findings import Problem
@@ -107,11 +109,12 @@ def verify(
         "notices": {"apply": applies, "message": message} if message else None,
     }
     if problems:
-        lines = list(_problem_lines(problems, len(withdrawn)))
+        lines = list(_problem_lines(problems, len(withdrawn), where))
     else:
         lines = [f"✓ {where} is complete and unchanged"]
     if manifest is not None:
-        lines.append(f"  {'this is ' if problems else ''}{dataset} {version}, id {release_id}")
+        says = "it says it is " if problems else ""
+        lines.append(f"  {says}{dataset} {version}, id {release_id}")
         if tied := manifest.statistics.repeats.images:
             lines.append(f"  {tied:,} images are those of several identities (see README.md)")
     if newer is not None and not newest:
@@ -124,10 +127,23 @@ def verify(
     return Answer(document, lines, failed=bool(problems))
 
 
-def _problem_lines(problems: "Sequence[Problem]", withdrawn: int) -> Iterator[str]:
-    """Yield the first problems, and how many rows were withdrawn."""
+_NO_DAMAGE = (
+    *("not_newest", "other_release", "withdrawn", "signature", "documents_unknown"),
+    "images_left_out",
+)
+"""What the names of problems begin with that are none of the files themselves."""
+
+
+def _problem_lines(problems: "Sequence[Problem]", withdrawn: int, where: str) -> Iterator[str]:
+    """Yield the first problems, what they mean together, and how many rows were withdrawn."""
     messages = [f"✗ {problem.message}" for problem in problems]
     yield from first(messages, _SHOWN_PROBLEMS, "… and {:,} more; --json lists them")
+    if any(problem.row is not None for problem in problems):
+        yield "  rows are counted from 1, like the files in images/"
+    damage = [one for one in problems if not one.fault.startswith(_NO_DAMAGE)]
+    if damage:
+        problems_are = many(len(damage), "problem")
+        yield f"✗ {where} is damaged or was changed ({problems_are}): get a new copy"
     if withdrawn:
         rows = "the row that was" if withdrawn == 1 else f"all {withdrawn:,} rows that were"
         yield f"--json lists {rows} withdrawn"

@@ -3,7 +3,7 @@
 import shutil
 import sys
 from collections.abc import Iterator
-from contextlib import chdir
+from contextlib import chdir, nullcontext
 from inspect import isfunction
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -17,7 +17,7 @@ from loupe.flows.cli.options import (
     settings,
     warn_of_unfinished,
 )
-from loupe.flows.cli.output import Answer, Line, err, finding_lines, note
+from loupe.flows.cli.output import Answer, Line, err, finding_lines, note, silence
 
 if TYPE_CHECKING:
     from loupe.flows.engine.context import BuildReport, RunContext
@@ -59,17 +59,17 @@ def run(
     *,
     config: Path | None = None,
     profile: ProfileOption = None,
-    max_cost: float | None = None,
-    max_tokens: int | None = None,
+    max_cost: Annotated[float | None, typer.Option(min=0)] = None,
+    max_tokens: Annotated[int | None, typer.Option(min=0)] = None,
     wait: bool = False,
     check: bool = False,
     limit: int | None = None,
     in_process: bool = False,
 ) -> Answer:
-    """Run a flow that builds a dataset, or a pipeline of your own (docs/python.md).
+    """Run a flow that builds a dataset, or your own pipeline.
 
     The run ends when everything is done or waits for review. Run it again to continue: finished
-    work is not repeated.
+    work is not repeated. docs/python.md shows pipelines of your own.
 
     Args:
         config: Build file (TOML), or the build of a paper: ufine3c, ufine6926, recos, ccd-coco or
@@ -79,8 +79,8 @@ def run(
         wait: Wait for reviews instead of ending.
         check: Only run the checks that start every run: files, terms, people, keys, servers and
             models. Exit code 1 if the build cannot succeed as it is.
-        limit: Preview a pipeline of your own: run so many records through all steps, in a store
-            that is thrown away.
+        limit: Preview a pipeline of your own: run this many records through all steps, in a
+            temporary store.
         in_process: Run in this process, even if a Prefect server is running.
     """
     pipeline = _pipeline(flow_name)
@@ -120,7 +120,7 @@ def run(
     context = opened_run(Budget(max_cost, max_tokens))
     warn_of_unfinished(context.store)
     report = run_build(context, pipeline, parameters["config"], profile, resume_reopened, wait=wait)
-    return Answer(report.as_json(), [report.sentence])
+    return _answer(report)
 
 
 def _run_own(
@@ -141,7 +141,7 @@ def _run_own(
     from loupe.schemas.wording import many
     from loupe.services.diagnosis import Verdict
 
-    pipeline = load_pipeline(named)
+    pipeline = load_pipeline(named, note)
     if check:
         note("checking files, terms, keys and models")
         findings = pipeline.check(profile)
@@ -155,7 +155,12 @@ def _run_own(
     context = opened_run(Budget(max_cost, max_tokens))
     note("checking files, terms, keys and models")
     warn_of_unfinished(context.store)
-    report = pipeline.run_in(context, profile, wait=wait).report
+    return _answer(pipeline.run_in(context, profile, wait=wait).report)
+
+
+def _answer(report: "BuildReport") -> Answer:
+    if any(stage.rejected for stage in report.stages):
+        note(f"what was rejected, and why: loupe quarantine {report.dataset}")
     return Answer(report.as_json(), [report.sentence])
 
 
@@ -240,8 +245,9 @@ def demo(*, quiet: bool = False) -> Answer:
     context = opened_run(quiet=quiet)
     warn_of_unfinished(context.store)
     pipeline = ufine3c_pipeline()
-    report = run_build(context, pipeline, None, "builtin", resume_reopened)
-    scores = run_evaluation(context, EvaluationRequest(str(report.release), embedder="builtin"))
+    with silence() if quiet else nullcontext():
+        report = run_build(context, pipeline, None, "builtin", resume_reopened)
+        scores = run_evaluation(context, EvaluationRequest(str(report.release), embedder="builtin"))
     document = {**report.as_json(), "evaluation": scores.as_json()}
     more = [] if quiet else _next_lines(context, report, scores)
     return Answer(document, [report.sentence, *more])

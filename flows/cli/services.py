@@ -1,5 +1,6 @@
 """`loupe up`, `down`, `status` and `doctor`."""
 
+import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -8,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from loupe.flows.cli.options import ProfileOption, chosen_profile, settings
+from loupe.flows.cli.options import ProfileOption, chosen_profile, opened_store, settings
 from loupe.flows.cli.output import Answer, Line, Table, finding_lines, note
-from loupe.schemas.errors import ConfigurationError
+from loupe.schemas.errors import ConfigurationError, LoupeError
 from loupe.services.components import Component
 
 if TYPE_CHECKING:
@@ -30,18 +31,19 @@ def up(
     blobs_port: int | None = None,
     public: str | None = None,
 ) -> Answer:
-    """Start Prefect, Label Studio, the image server and the queue watcher.
+    """Start the servers that builds with reviewers need.
 
-    The watcher pulls answers and pushes tasks. The flows are also registered as deployments in
-    Prefect.
+    These are Prefect, Label Studio, the image server and the queue watcher, which pulls answers
+    and pushes tasks. The flows are also registered as deployments in Prefect.
 
     Args:
         without: Do not start this component; can be given several times.
         prefect_port: Port of Prefect (default: 4200).
         label_studio_port: Port of Label Studio (default: 8080).
         blobs_port: Port of the image server (default: 8090).
-        public: Address on the Internet, such as https://desk.example.org, from now on: Caddy serves
-            Label Studio there, images and Prefect at names below it (docs/team.md); none: end it.
+        public: Public address from now on, such as https://desk.example.org. Caddy serves Label
+            Studio there, and images and Prefect at names below it (docs/team.md). "none" removes
+            the address.
     """
     from loupe.services.installation import bring_up, publish, survey
     from loupe.services.public import parse_public
@@ -55,22 +57,23 @@ def up(
     if public is not None:
         publish(own.home, None if public == "none" else parse_public(public))
     registered = _registered(own, pipelines or [])
-    for name in registered:
+    for name in registered.values():
         note(f"deployment: {name}")
     components = [component for component in Component if component not in (without or [])]
     bring_up(own, components, Path.cwd(), note)
     reports = survey(own.home)
-    named = dict(zip(pipelines or [], registered, strict=True))
-    return Answer(_as_json(own.home, reports), _welcome(own.home, reports, named))
+    return Answer(_as_json(own.home, reports), _welcome(own, reports, registered))
 
 
-def _registered(own: "Settings", named: list[str]) -> list[str]:
+def _registered(own: "Settings", named: list[str]) -> dict[str, str]:
     """Register pipelines of the user, and return the names of their deployments."""
-    if not named:
-        return []
+    from loupe.services.prefect_server import deployments_in
+
+    if not named and not deployments_in(own.home).exists():
+        return {}
     from loupe.api.deployments import register_pipelines
 
-    return register_pipelines(own, named)
+    return register_pipelines(own, named, note)
 
 
 def down() -> Answer:
@@ -85,13 +88,15 @@ def down() -> Answer:
 def status(*, show_credentials: bool = False) -> Answer:
     """Show which servers are running. Exit code 1 if one crashed or does not answer.
 
+    Also shows the builds that the queue watcher started again, with their output.
+
     Args:
         show_credentials: Also print passwords and tokens.
     """
-    from loupe.services.installation import survey
+    from loupe.services.installation import builds_started, survey
 
-    home = settings().home
-    reports = survey(home)
+    own = settings()
+    home, reports = own.home, survey(own.home)
     document, unhealthy = _as_json(home, reports), [one for one in reports if not one.is_healthy]
     rows = [
         (
@@ -102,30 +107,44 @@ def status(*, show_credentials: bool = False) -> Answer:
         )
         for one in reports
     ]
+    builds = [_build_as_json(home, name) for name in builds_started(home)]
+    document["builds"] = builds
     lines: list[Line] = [
         Table("", ("service", "state", "address", "pid"), rows),
+        *(f"{one['name']}, started again: {one['state']}, see {one['log']}" for one in builds),
         *(f"{one.name}: see {one.log}; start it again with: loupe up" for one in unhealthy),
     ]
+    if lead := _lead_url(reports):
+        lines.insert(1, f"the lead's page: {lead}")
+    if own.label_studio_url:
+        lines.insert(1, f"Label Studio, which Loupe does not run: {own.label_studio_url}")
     if show_credentials:
         document["credentials"] = _secrets_of(home)
         lines += [f"{name}: {value}" for name, value in document["credentials"].items()]
     return Answer(document, lines, failed=bool(unhealthy))
 
 
+_RELEASED = re.compile(r"release ([0-9a-f]{12}) of ")
 _TITLES = {"prefect-server": "Prefect", "label-studio": "Label Studio", "blob-server": "Images"}
 
 
 def _welcome(
-    home: Path, reports: "Sequence[ServiceReport]", pipelines: Mapping[str, str]
+    own: "Settings", reports: "Sequence[ServiceReport]", pipelines: Mapping[str, str]
 ) -> Iterator[str]:
     """Yield the addresses of the servers, how to log in, and what to do next."""
     from loupe.services.credentials import credentials_path, load_credentials
+    from loupe.services.label_studio import adding_people
 
+    home = own.home
     urls = {report.name: report.url for report in reports if report.state == "running"}
     yield "\nLoupe is up.\n"
     for name, title in _TITLES.items():
         if url := urls.get(name):
             yield f"  {title:<14}{url}"
+    if own.label_studio_url:
+        yield f"  {'Label Studio':<14}{own.label_studio_url} (which Loupe does not run)"
+    if lead := _lead_url(reports):
+        yield f"  {'Lead':<14}{lead} (what waits, questions, people)"
     if "label-studio" in urls:
         yield f"\n  Log in to Label Studio as {load_credentials(home).label_studio_email}."
     if {"label-studio", "prefect-server"} & set(urls):
@@ -135,9 +154,28 @@ def _welcome(
         )
     yield "\n  Next:"
     steps = _next_steps(home, pipelines, with_prefect="prefect-server" in urls)
+    if ("label-studio" in urls or own.label_studio_url) and not _anybody_reviews():
+        steps = {adding_people(own): "add a person who reviews"} | steps
     width = max(len(command) for command in steps)
     for command, what in steps.items():
         yield f"    {command:<{width}}  {what}"
+
+
+def _lead_url(reports: "Sequence[ServiceReport]") -> str | None:
+    """Return the address of the lead's page; None if Label Studio does not run."""
+    for report in reports:
+        if report.name == "label-studio" and report.state == "running":
+            return f"{report.url}/lead/"
+    return None
+
+
+def _anybody_reviews() -> bool:
+    """Return whether somebody was added as an annotator."""
+    from loupe.db.reviews import annotators
+
+    with suppress(LoupeError), opened_store() as store:
+        return bool(annotators(store))
+    return False
 
 
 def _as_json(home: Path, reports: "Sequence[ServiceReport]") -> dict[str, Any]:
@@ -145,6 +183,25 @@ def _as_json(home: Path, reports: "Sequence[ServiceReport]") -> dict[str, Any]:
     from loupe.services.credentials import credentials_path
 
     return {"services": reports, "credentials_file": credentials_path(home)}
+
+
+def _build_as_json(home: Path, name: str) -> dict[str, Any]:
+    """Return a build that the queue watcher started again."""
+    from loupe.services.process import recorded, running
+
+    record = recorded(home, name)
+    state = "running" if running(home, name) else _outcome(record.log if record else None)
+    return {"name": name, "state": state, "log": record.log if record else None}
+
+
+def _outcome(log: Path | None) -> str:
+    """Return how a build ended, as the last line of its log says it."""
+    lines = log.read_text("utf-8", "replace").split("\n") if log and log.is_file() else []
+    last = next((line for line in reversed(lines) if line.strip()), "")
+    if "wait for people" in last:
+        return "ended, and waits for people"
+    found = _RELEASED.search(last)
+    return f"succeeded with release {found[1]}" if found else "ended"
 
 
 def _secrets_of(home: Path) -> dict[str, str]:
@@ -177,6 +234,22 @@ def _next_steps(home: Path, pipelines: Mapping[str, str], *, with_prefect: bool)
         for deployment in pipelines.values() or ["build-ufine3c/default"]:
             steps[f"prefect deployment run {deployment} --watch"] = "the same, through Prefect"
     return steps | {"loupe status": "show the servers", "loupe down": "stop them; data is kept"}
+
+
+def notify(message: Annotated[str, typer.Argument()] = "A message of Loupe, to test it.") -> Answer:
+    """Send a test message to the addresses of LOUPE_NOTIFY_URLS.
+
+    The queue watcher sends to the same addresses. Exit code 1 if the message cannot be delivered to
+    one of them.
+
+    Args:
+        message: The text that is sent.
+    """
+    from loupe.flows.notifying import deliver
+
+    refused = deliver(settings(), [message])
+    lines = [f"not taken by {name}" for name in refused]
+    return Answer({"refused": refused}, lines or ["sent"], failed=bool(refused))
 
 
 def doctor(*, profile: ProfileOption = None) -> Answer:

@@ -28,7 +28,7 @@ def _opened(source: str, profile: str | None = None) -> "tuple[RunContext, Profi
 
 @command(app)
 def list_() -> Answer:
-    """List shards by source and step, with counts of records and rejections."""
+    """List shards, with counts of records and rejections."""
     from loupe.db.entities import LIVE, datasets_of, find
     from loupe.schemas.records import Shard
 
@@ -46,7 +46,10 @@ def list_() -> Answer:
 
 @command(app)
 def rewrite(source: SourceArgument, *, profile: ProfileOption = None) -> None:
-    """Rewrite all captions with the models of the profile, and check the rewrites."""
+    """Rewrite all captions, and check the rewrites.
+
+    Uses the models of [rewrite] in the profile.
+    """
     from loupe.flows.shards.steps import rewrite_shards
 
     context, chosen = _opened(source, profile)
@@ -55,7 +58,7 @@ def rewrite(source: SourceArgument, *, profile: ProfileOption = None) -> None:
 
 @command(app)
 def embed(source: SourceArgument, *, profile: ProfileOption = None) -> None:
-    """Embed all images with the embedder of the profile's [captioning] table."""
+    """Embed all images with the embedder of [captioning]."""
     from loupe.flows.shards.steps import embed_shards
 
     context, chosen = _opened(source, profile)
@@ -100,9 +103,9 @@ def promote(source: SourceArgument, records: list[str]) -> None:
 
 @command(app)
 def verify(source: SourceArgument) -> None:
-    """Verify all shards and the proofs of promoted records against their Merkle roots.
+    """Verify all shards, and the proofs of promoted records.
 
-    Exit code 1 if something is wrong.
+    Both are compared with their Merkle roots. Exit code 1 if something is wrong.
     """
     from loupe.flows.shards.promotion import damaged_shards
 

@@ -20,15 +20,17 @@ def shortcuts(
     split: SplitOption = None,
     margin: Annotated[float, typer.Option(min=0, max=100)] = 10.0,
 ) -> Answer:
-    """Train opponents that do not see the content, and show what they reach.
+    """Test whether a release can be scored without its content.
 
-    They use statistics of pixels, files, names, position and wording. Exit code 1 if one of them is
-    better than chance by more than the margin (p < 0.01) and the build did not accept that.
+    Trains classifiers on statistics of pixels, files, names, position and wording. Exit code 1 if
+    one of them is better than chance by more than the margin (p < 0.01) and the build did not
+    accept that.
 
     Args:
-        margin: Percentage points above chance that are no shortcut.
+        margin: Percentage points above chance that do not count as a shortcut.
     """
     from loupe.release.shortcuts import certify, shortcut_sentence
+    from loupe.schemas.shortcuts import FEWEST_GROUPS
 
     certificate = certify(_folder_of(release), split, margin=margin)
     lines: list[Line] = []
@@ -36,7 +38,10 @@ def shortcuts(
         lines.append(Table("shortcuts", _COLUMNS, map(_cells, certificate.results)))
     elif not certificate.too_few:
         lines.append("nothing to ask: no contrastive groups, no candidates, one source only")
-    lines += [f"{question}: too few to tell" for question in certificate.too_few]
+    lines += [
+        f"{one.question}: too few to tell ({one.groups}; at least {FEWEST_GROUPS} are needed)"
+        for one in certificate.too_few
+    ]
     for one in certificate.shortcuts:
         accepted = "" if one in certificate.unaccepted else " (accepted)"
         lines.append(f"shortcut{accepted}: {shortcut_sentence(one)}")
@@ -46,10 +51,10 @@ def shortcuts(
 def _folder_of(release: str) -> Path:
     """Return the folder of a release; one that is given as a folder needs no store."""
     from loupe.flows.evaluation.leaderboard import locate_release
+    from loupe.release.format.manifest import release_folder
     from loupe.schemas.errors import UsageError
 
-    folder = Path(release)
-    if folder.is_dir():
+    if (folder := release_folder(release)) is not None:
         return folder
     with opened_store() as store:
         found = locate_release(store, release)

@@ -44,6 +44,8 @@ def import_(
     split_column: str | None = None,
     licence_column: str | None = None,
     attribution: str | None = None,
+    encoding: str | None = None,
+    delimiter: str | None = None,
     shards: bool = False,
 ) -> Answer:
     """Import annotations and images, or videos.
@@ -71,6 +73,8 @@ def import_(
         split_column: Column of the split (default: split, if there is one).
         licence_column: Column of the licence of each image.
         attribution: Column of the creator to name.
+        encoding: Encoding of a text file, such as cp1252 (default: what is found).
+        delimiter: What separates the cells of a text file (default: what is found).
         shards: Import into shards of 10,000 records, for sources with millions (`loupe shards`).
     """
     from loupe.flows.engine.importing import import_source
@@ -82,7 +86,7 @@ def import_(
     note(f"home: {context.settings.home}")
     values: dict[str, Any] = {"licence": licence, "citation": citation}
     if format_name == _VIDEOS:
-        from loupe.flows.ufine6926.video_import import import_videos
+        from loupe.flows.engine.video_import import import_videos
 
         if shards:
             raise UsageError("videos cannot be imported into shards; leave out --shards")
@@ -103,6 +107,8 @@ def import_(
             "split_column": split_column,
             "licence_column": licence_column,
             "attribution": attribution,
+            "encoding": encoding,
+            "delimiter": delimiter,
         }
         values |= {key: value for key, value in stated.items() if value}
         spec = validated(SourceSpec, values, "source", see=_KEYS)
@@ -126,21 +132,27 @@ def sniff(
     path: str,
     *,
     to: Path | None = None,
+    images: str | None = None,
     image: str | None = None,
     identity: str | None = None,
     captions: list[str] | None = None,
+    encoding: str | None = None,
+    delimiter: str | None = None,
 ) -> Answer:
-    """Say what a file or folder is, and show three rows as Loupe would read them.
+    """Detect the format of a file or folder.
 
-    Prints the [[sources]] of a build file, with the columns that it needs. What is at an address
-    (s3://…) is copied to the home first.
+    Shows three rows as Loupe would read them, and prints the [[sources]] of a build file, with the
+    columns that it needs. What is at an address (s3://…) is copied to the home first.
 
     Args:
         path: File, folder, pattern or address of annotations.
         to: Build file to add the [[sources]] to.
+        images: Folder or address that image paths are relative to (default: what is found).
         image: Column of the image or its path (default: what is found).
         identity: Column of what the image shows (default: what is found).
         captions: Column of captions; repeat it for several (default: what is found).
+        encoding: Encoding of a text file, such as cp1252 (default: what is found).
+        delimiter: What separates the cells of a text file (default: what is found).
     """
     from loupe.flows.engine.importing import COPIES
     from loupe.schemas.wording import many, shortened
@@ -149,9 +161,11 @@ def sniff(
     from loupe.sources.sniffing import sniff as sniffed
 
     place = located(hub_address(path), "", settings().home / COPIES, note)
-    found = sniffed(place.annotations, stated_columns(image, identity, captions))
+    found = sniffed(
+        place.annotations, stated_columns(image, identity, captions, encoding, delimiter)
+    )
     folder = to.parent if to else Path()
-    table = table_of(found, path, folder, source_name(path))
+    table = table_of(found, path, folder, source_name(path), images=images)
     if to is not None:
         with to.open("a", encoding="utf-8") as file:
             file.write(f"\n{table}")
@@ -185,25 +199,47 @@ def sniff(
 
 
 def stated_columns(
-    image: str | None, identity: str | None, captions: list[str] | None
+    image: str | None,
+    identity: str | None,
+    captions: list[str] | None,
+    encoding: str | None,
+    delimiter: str | None,
 ) -> "TableColumns | None":
-    """Return the columns that options state, if any."""
+    """Return the columns that options state, and how a text file is read, if any."""
     from loupe.schemas.columns import TableColumns
+    from loupe.schemas.validation import validated
 
-    stated = {"image": image, "identity": identity, "captions": captions}
+    stated = {
+        "image": image,
+        "identity": identity,
+        "captions": captions,
+        "encoding": encoding,
+        "delimiter": delimiter,
+    }
     found = {key: value for key, value in stated.items() if value}
-    return TableColumns.model_validate(found) if found else None
+    return validated(TableColumns, found, "the options") if found else None
 
 
 def table_of(
-    found: "Sniffed", path: str, folder: Path, name: str, licence: str | None = None
+    found: "Sniffed",
+    path: str,
+    folder: Path,
+    name: str,
+    licence: str | None = None,
+    images: str | None = None,
 ) -> str:
-    """Return the `[[sources]]` of a build file in a folder, which paths are relative to."""
+    """Return the `[[sources]]` of a build file in a folder, which paths are relative to.
+
+    `images` is the folder or address of the images, if it is stated.
+    """
+    if images is None and found.images is not None:
+        images = str(found.images)
+    if images and "://" not in images:
+        images = os.path.relpath(images, folder)
     if "://" in path or not Path(path).parent.exists():
-        return found.table(path, name, licence)
+        return found.table(path, name, licence, images)
     stated = path if Path(path).is_absolute() else os.path.relpath(path, folder)
-    images = found.images and os.path.relpath(found.images, folder)
-    return found.table(stated, name, licence, images or None)
+    return found.table(stated, name, licence, images)
 
 
 def source_name(path: str) -> str:

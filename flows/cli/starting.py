@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 import typer
 
 from loupe.flows.cli.options import settings
-from loupe.flows.cli.output import Answer, note
+from loupe.flows.cli.output import Answer, asked, note
 from loupe.flows.cli.sources import source_name, stated_columns, table_of
 from loupe.schemas.errors import UsageError
 from loupe.schemas.wording import shortened
@@ -33,8 +33,12 @@ def init(
     image: str | None = None,
     identity: str | None = None,
     captions: list[str] | None = None,
+    encoding: str | None = None,
+    delimiter: str | None = None,
 ) -> Answer:
-    """Write a build file for your data, with comments; asks what is not stated.
+    """Write a commented build file for your data.
+
+    Asks for what you do not state.
 
     Args:
         data: Your annotations and images: a file, folder, pattern or address (s3://…).
@@ -42,21 +46,26 @@ def init(
             (build-ufine3c), or contrastive images (build-ccd).
         name: Name of the dataset.
         licence: Terms of the images and texts, an SPDX identifier if possible, such as CC-BY-4.0.
-        review: Who decides: auto (nobody), sample:0.1 (people, a tenth) or required (people, all).
+        review: What people decide on: everything (required), a tenth and all that a check doubts
+            (sample:0.1) or nothing (auto).
         out: File to write; must not exist (default: NAME.toml).
         image: Column of the image or its path (default: what is found).
         identity: Column of what the image shows (default: what is found).
         captions: Column of captions; repeat it for several (default: what is found).
+        encoding: Encoding of a text file, such as cp1252 (default: what is found).
+        delimiter: What separates the cells of a text file (default: what is found).
     """
     from loupe.annotate.queues import parse_policy
     from loupe.flows.engine.importing import COPIES
     from loupe.schemas.base import DATASET_PATTERN
+    from loupe.schemas.licences import nearest_licence
     from loupe.sources.remote import hub_address, located
     from loupe.sources.sniffing import sniff
 
     data = data or _asked("Where is your data (a file, folder or address)?", "DATA")
     place = located(hub_address(data), "", settings().home / COPIES, note)
-    found = sniff(place.annotations, stated_columns(image, identity, captions))
+    stated = stated_columns(image, identity, captions, encoding, delimiter)
+    found = sniff(place.annotations, stated)
     note(f"{data}: {found.format}, such as {_shown(found)}")
     build = build or _chosen("What do you want to build?", _BUILDS, "--build")  # type: ignore[assignment]
     name = name or _asked("What is the dataset called?", "--name", f"my-{source_name(data)}")
@@ -64,6 +73,8 @@ def init(
     licence = licence or _asked(
         "Under which terms may the images and texts be used?", "--licence", "CC-BY-4.0"
     )
+    if near := nearest_licence(licence):
+        raise UsageError(f"{licence!r} is no known licence (--licence); did you mean {near!r}?")
     review = review or _chosen(
         "Who decides on the texts: nobody, people on a tenth, or people on all?",
         ("auto", "sample:0.1", "required"),
@@ -81,6 +92,8 @@ def init(
     except FileExistsError as error:
         raise UsageError(f"{target} exists; state another file with --out") from error
     run = str(target) if build == "pipeline" else f"{build} --config {target}"
+    if build == "build-ccd":
+        run += " --profile hosted"  # those built in see drawn pictures alone
     lines = [
         f"written to {target}; next:",
         f"  loupe run {run} --check   # is everything there?",
@@ -103,21 +116,20 @@ use = "filter"                    # drops images; other facts: docs/python.md#st
 where = "width_px >= 64 and height_px >= 64"
 
 [[steps]]
-use = "near_duplicates"           # keeps one image of each content
+use = "near_duplicates"           # keeps one of several images that show the same
 
-[[steps]]
-use = "check"                     # looks for what speaks against a caption
-checks = ["form"]
-
-[[steps]]
-use = "gate"                      # who decides: "auto" is nobody, "required" is people
-name = "captions"
-of = "caption"
-page = "text"
-policy = {json.dumps(review)}
+# Who decides on what a step of yours writes, here captions: "auto" is nobody, "required" is people.
+# [[steps]]
+# use = "gate"
+# name = "captions"
+# of = "caption"
+# page = "text"
+# policy = {json.dumps(review)}
 
 [[steps]]
 use = "release"
+# test_share = 0.2                # the share of identities for testing; the others are for
+                                  # training (without it: the splits of the source, or test)
 """
 
 
@@ -156,7 +168,7 @@ def _asked(question: str, option: str, default: str | None = None) -> str:
     Raises:
         UsageError: nobody is there to answer it.
     """
-    return str(_prompted(option, lambda: typer.prompt(question, default=default, err=True)))
+    return str(_prompted(option, lambda: asked(question, default, err=True)))
 
 
 def _chosen(question: str, choices: tuple[str, ...], option: str) -> str:

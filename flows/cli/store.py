@@ -22,6 +22,7 @@ from loupe.schemas.wording import many
 
 if TYPE_CHECKING:
     from loupe.db.calls import CostRow
+    from loupe.db.quarantine import Superseded
     from loupe.db.store import Store
     from loupe.schemas.records import Rejection
 
@@ -80,22 +81,26 @@ def quarantine(
     reason: str | None = None,
     limit: Annotated[int, typer.Option(min=1)] = 20,
     retry: bool = False,
+    superseded: bool = False,
 ) -> Answer:
     """Show quarantined records.
 
     Prints counts by reason, and for one dataset also the records. A dataset includes the sources
-    that were imported for it, and what its gates dropped although nobody looked.
+    that were imported for it, and the items that its gates dropped without people. Rejections by an
+    earlier version of a step or source of a pipeline are left out.
 
     Args:
         dataset: A source or dataset (default: all).
         reason: Only records with this reason.
         limit: Show at most this many records, the first of each stage.
         retry: Let the next run retry the records of DATASET with this --reason.
+        superseded: Also show what earlier versions of steps and sources refused.
     """
     from loupe.annotate.queues import dropped_by_gates
     from loupe.api.parts import STEP_PREFIX
     from loupe.db.quarantine import (
         LEFT_OUT,
+        NOTHING,
         QuarantineCount,
         dropped_counts,
         imported_for,
@@ -110,12 +115,13 @@ def quarantine(
             raise UsageError("--retry needs a dataset and a --reason")
         require_dataset(store, dataset)
         names = [dataset, *imported_for(store, dataset)] if dataset else [None]
+        others = NOTHING if superseded else _superseded(store, dataset)
         if retry:
-            return _retried(store, list(filter(None, names)), str(reason))
+            return _retried(store, list(filter(None, names)), str(reason), others)
         counts: list[QuarantineCount] = []
         stages: list[list[Rejection]] = []
         for name in names:
-            counts += quarantine_counts(store, name, reason)
+            counts += quarantine_counts(store, name, reason, others)
             if reason in (None, DROPPED):
                 counts += dropped_counts(store, name)
             if reason in (None, LEFT_OUT):
@@ -124,8 +130,11 @@ def quarantine(
                 for (of, stage), items in sorted(left_out.items()):
                     counts.append(QuarantineCount(of, stage, LEFT_OUT, items))
         for name in filter(None, names):
-            of_stages = dict.fromkeys(one.stage for one in quarantine_counts(store, name, reason))
-            stages += [list(quarantined(store, name, reason, limit, one)) for one in of_stages]
+            of_stages = quarantine_counts(store, name, reason, others)
+            stages += [
+                list(quarantined(store, name, reason, limit, stage, others))
+                for stage in dict.fromkeys(one.stage for one in of_stages)
+            ]
             if reason in (None, DROPPED):
                 stages.append(dropped_by_gates(store, name, limit))
             if reason in (None, LEFT_OUT):
@@ -140,6 +149,21 @@ def quarantine(
     if dataset and left > 0:
         lines.append(f"… and {left:,} more: --limit {len(records) + left}")
     return Answer(document, lines)
+
+
+def _superseded(store: "Store", dataset: str | None) -> "Superseded":
+    """Return which rejections no longer hold, of a dataset with its sources or of all."""
+    from loupe.api.superseded import superseded
+    from loupe.db.entities import datasets_of
+    from loupe.db.quarantine import NOTHING, Superseded, other_imports
+
+    if dataset is not None:
+        others = Superseded(tuple(other_imports(store, dataset)))
+        return superseded(store, dataset).plus(others)
+    found = NOTHING
+    for name in datasets_of(store):
+        found = found.plus(superseded(store, name))
+    return found
 
 
 def _first_of_each(stages: Sequence[Sequence["Rejection"]], limit: int) -> list["Rejection"]:
@@ -160,19 +184,23 @@ def _has_more(records: Sequence["Rejection"], taken: int) -> bool:
     return taken < len(records)
 
 
-def _retried(store: "Store", datasets: Sequence[str], reason: str) -> Answer:
+def _retried(store: "Store", datasets: Sequence[str], reason: str, without: "Superseded") -> Answer:
     from loupe.db.quarantine import put_back, quarantine_counts
     from loupe.db.reviews import DROPPED
 
     dataset = datasets[0]
-    inputs = sum(put_back(store, name, reason) for name in datasets)
+    inputs = sum(put_back(store, name, reason, without) for name in datasets)
     if not inputs and reason == DROPPED:
         raise UsageError(
-            f"records with the reason {reason} were dropped at a gate; let people decide them: set "
-            f"that gate of {dataset} to required or sample:RATE where it is stated, and run again"
+            f"records with the reason {reason} were dropped at a gate; to let people decide on "
+            f"them, set this gate of {dataset} to required or sample:RATE, and run again"
         )
     if not inputs:
-        found = {row.reason for name in datasets for row in quarantine_counts(store, name)}
+        found = {
+            row.reason
+            for name in datasets
+            for row in quarantine_counts(store, name, without=without)
+        }
         others = f"the reasons are {', '.join(sorted(found))}" if found else "it has none at all"
         raise UsageError(f"{dataset} has no quarantined records with the reason {reason}; {others}")
     line = f"{many(inputs, 'record')} released from quarantine: the next run of {dataset} retries"

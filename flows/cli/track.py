@@ -2,6 +2,7 @@
 
 import math
 from pathlib import Path
+from typing import Literal
 
 from loupe.flows.cli.options import ProfileOption, chosen_profile
 from loupe.flows.cli.output import Answer, err, first, note
@@ -19,6 +20,7 @@ def track(
     detections: Path | None = None,
     frame_rate: float | None = None,
     score_threshold: float | None = None,
+    faces: Literal["keep", "blur", "replace"] = "keep",
     profile: ProfileOption = None,
 ) -> Answer:
     """Track people in a video or in given detections.
@@ -33,12 +35,15 @@ def track(
         detections: MOTChallenge file: frame, id (ignored), left, top, width, height, conf.
         frame_rate: Frames per second (default: the video's; with --detections 30).
         score_threshold: Use only --detections with a higher conf.
+        faces: What is done to faces before crops are written.
     """
     from loupe.flows.engine.report import console_progress
     from loupe.flows.ufine6926.video_tracks import track_detections, track_video
 
     if frame_rate is not None and not 0 < frame_rate < math.inf:
         raise UsageError(f"a frame rate must be a number above 0; got {frame_rate!r}")
+    if faces != "keep" and video is None:
+        raise UsageError("--faces is only for a video: detections have no crops")
     if detections is not None and video is None:
         association = chosen_profile(profile).tracking.association
         rate = _USUAL_FRAME_RATE if frame_rate is None else frame_rate
@@ -73,7 +78,7 @@ def track(
     if frame_rate is not None:
         tracking = chosen.tracking.model_copy(update={"frame_rate": frame_rate})
         chosen = chosen.model_copy(update={"tracking": tracking})
-    tracks = track_video(video, out_, chosen, console_progress(err))
+    tracks = track_video(video, out_, chosen, console_progress(err), faces=faces)
     counts = f"{many(tracks.tracklets, 'tracklet')}, of {many(tracks.tracks, 'track')}"
     lines = [f"{counts} in {many(tracks.frames, 'frame')}: {tracks.folder}"]
     if tracks.rejected:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast, get_args
 import typer
 
 from loupe.flows.cli.options import opened_store, settings
-from loupe.flows.cli.output import Answer, Line, Table, err, note, print_lines
+from loupe.flows.cli.output import Answer, Line, Table, asked, err, note, print_lines
 from loupe.schemas.errors import LoupeError, UsageError
 
 if TYPE_CHECKING:
@@ -239,7 +239,7 @@ def _ask(number: int) -> None:
             "--dry-run, then confirm with --yes"
         )
     words = f"withdraw {number}"
-    if typer.prompt(f"Type {words!r} to confirm, anything else to cancel") != words:
+    if asked(f"Type {words!r} to confirm, anything else to cancel") != words:
         raise UsageError("it was not confirmed; nothing was withdrawn")
 
 

@@ -1,6 +1,5 @@
 """Terminal output for withdrawals: plans, confirmed withdrawals and residual copies."""
 
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
@@ -8,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 from loupe.db.roles import ROLES
 from loupe.db.withdrawal_graph import EMPTY, SAME, TARGET
 from loupe.flows.cli.output import Line, Table, one_line
+from loupe.schemas.grouping import grouped
 from loupe.schemas.provenance import Role
 from loupe.schemas.wording import many
 
 if TYPE_CHECKING:
     from loupe.db.store import Store
-    from loupe.db.withdrawal_graph import Named
     from loupe.db.withdrawals import StoredWithdrawal
     from loupe.flows.withdrawal.plan import ResidualCopies, WithdrawalPlan
     from loupe.flows.withdrawal.releases import AffectedRelease
@@ -61,7 +60,7 @@ def plan_lines(plan: "WithdrawalPlan", blobs: str = "") -> Iterator[Line]:
         judged = many(len(plan.reopened), "judgement")
         yield f"  {judged} withdrawn: others are asked again"
     if plan.affected.releases:
-        columns = ("release", "rows gone", "lose texts", "use instead", "its folder")
+        columns = ("release", "rows gone", "lose texts or records", "use instead", "its folder")
         releases = [
             (
                 one.release.name,
@@ -98,9 +97,7 @@ def _person(plan: "WithdrawalPlan") -> Iterator[str]:
 
 def _named(plan: "WithdrawalPlan") -> Iterator[str]:
     """Yield the withdrawn files, or else the texts, by dataset."""
-    by_dataset: dict[str, list[Named]] = defaultdict(list)
-    for id_, one in plan.named.items():
-        by_dataset[plan.reached[id_].dataset].append(one)
+    by_dataset = grouped((plan.reached[id_].dataset, one) for id_, one in plan.named.items())
     for dataset, named in sorted(by_dataset.items()):
         files = sorted(one.file_path for one in named if one.file_path is not None)
         texts = [f"“{one_line(one.text, _TEXT_CHARACTERS)}”" for one in named if one.text]
@@ -109,18 +106,18 @@ def _named(plan: "WithdrawalPlan") -> Iterator[str]:
 
 
 def _folder(plan: "WithdrawalPlan", one: "AffectedRelease") -> str:
-    """Return what is done in the folder of a release."""
+    """Return what the withdrawal would do in the folder of a release."""
     if not (one.release.folder / "manifest.json").is_file():
         return "not there"
     files = plan.release_files.get(one.release.manifest.id)
-    return f"marked; {many(len(files), 'file')} erased" if files else "marked"
+    return f"would be marked, and {many(len(files), 'file')} erased" if files else "would be marked"
 
 
 def _rows(plan: "WithdrawalPlan") -> Iterator[str]:
     """Yield the first affected rows of every release, and the patches."""
     for one in plan.affected.releases:
         if one.rows:
-            files = (f"{row.file_path}{'' if row.is_whole else ' (texts)'}" for row in one.rows)
+            files = (f"{row.file_path}{'' if row.is_whole else ' (in part)'}" for row in one.rows)
             yield f"{one.release.name}: {_list(files)}"
         if count := len(one.undescribed):
             rows = many(count, "row")
@@ -134,17 +131,22 @@ def _rows(plan: "WithdrawalPlan") -> Iterator[str]:
 def _files(plan: "WithdrawalPlan", blobs: str) -> Iterator[str]:
     """Yield the files that are erased, those that are kept, and what is outside the home."""
     for folder in plan.outside:
-        yield f"outside the home, changed as well: {folder}"
+        yield f"outside the home, would be changed as well: {folder}"
+    for one in plan.affected.releases:
+        if files := plan.release_files.get(one.release.manifest.id):
+            yield f"would be erased of {one.release.name}: {_list(files)}"
     if plan.erased:
-        files, where = many(len(plan.erased), "file"), f" {blobs}" if blobs else ""
-        yield f"{files} of the blob store{where}, erased with their vectors"
+        stored, where = many(len(plan.erased), "stored file"), f" in {blobs}" if blobs else ""
+        whose = "its" if len(plan.erased) == 1 else "their"
+        yield f"{stored}{where} and {whose} vectors would be erased"
     if plan.pages:
-        yield f"{many(len(plan.pages), 'page')} below the home erased: {_list(plan.pages)}"
+        pages = many(len(plan.pages), "page")
+        yield f"{pages} below the home would be erased: {_list(plan.pages)}"
     if plan.evaluations:
-        yield f"examples of {many(plan.evaluations, 'stored evaluation')} erased"
+        yield f"examples of {many(plan.evaluations, 'stored evaluation')} would be erased"
     if plan.kept:
         needed = (f"{digest[:12]} (by {holder[:12]})" for digest, holder in plan.kept.items())
-        yield f"{many(len(plan.kept), 'file')} kept, needed by others: {_list(needed)}"
+        yield f"{many(len(plan.kept), 'file')} would be kept, needed by others: {_list(needed)}"
 
 
 def _list(names: Iterable[object], limit: int = _SHOWN) -> str:
@@ -157,7 +159,7 @@ def _list(names: Iterable[object], limit: int = _SHOWN) -> str:
 def _counts(counts: Iterable["WithdrawalCount"]) -> Table:
     rows = []
     for dataset, own in groupby(counts, key=lambda one: one.dataset):
-        kinds = (f"{one.kind.replace('_', ' ')} {one.entities:,}" for one in own)
+        kinds = (many(one.entities, one.kind.replace("_", " ")) for one in own)
         rows.append((dataset, ", ".join(kinds)))
     return Table("What is withdrawn", ("dataset", "items"), rows)
 
@@ -194,7 +196,7 @@ def withdrawal_lines(store: "Store", withdrawal: "StoredWithdrawal") -> Iterator
             whole = sum(row.is_whole for row in one.rows)
             release = f"{one.dataset} {one.version}"
             rows.append((release, whole, len(one.rows) - whole, one.superseded_by or "–"))
-        columns = ("release", "rows gone", "lose texts", "use instead")
+        columns = ("release", "rows gone", "lose texts or records", "use instead")
         yield Table("Notices for holders of releases", columns, rows)
     steps = [
         (f"{one.done_at:%Y-%m-%d %H:%M:%S}", step_text(one.step, one.details))

@@ -43,6 +43,7 @@ from loupe.retrieval.similarity.near_duplicates import (
     find_near_duplicates,
     fingerprint,
 )
+from loupe.retrieval.similarity.spectrum import Colours, small_colours
 from loupe.schemas.decoders import decode_limited
 from loupe.schemas.errors import IntegrityError, UsageError
 from loupe.schemas.limited import LimitExceededError
@@ -63,17 +64,19 @@ from loupe.schemas.wording import many
 # Fingerprints of the images of a dataset, each computed once
 
 
-def fingerprint_images(context: RunContext, dataset: str) -> StageReport:
-    """Compute the missing fingerprints of all images of a dataset."""
+def fingerprint_images(
+    context: RunContext, dataset: str, states: tuple[str, ...] = ("proposed",)
+) -> StageReport:
+    """Compute the missing fingerprints of all images of a dataset in some states."""
     stage = Stage(
         name=FINGERPRINTS_STAGE,
         version=FINGERPRINTS_VERSION,
         dataset=dataset,
         configuration={"dataset": dataset, "made_by": FINGERPRINT},
-        label=f"fingerprint {dataset}",
+        label=f"hash images of {dataset} for near-duplicates",
     )
 
-    pending = Pending(dataset, Image.kind, ("proposed",))
+    pending = Pending(dataset, Image.kind, states)
     return run_stage(context, stage, pending, Fingerprints(context.blobs.url))
 
 
@@ -178,7 +181,16 @@ def find_in_folder(
                 report.done += 1
                 images[name] = looked
             progress.advance(FINGERPRINTS_STAGE, 1)
-    return FolderDuplicates(folder, find_near_duplicates(images, settings), tuple(unreadable))
+    found = find_near_duplicates(images, settings, colours_of=partial(_colours_in, folder))
+    return FolderDuplicates(folder, found, tuple(unreadable))
+
+
+def _colours_in(folder: Path, name: str) -> Colours | None:
+    try:
+        colours: Colours | None = decode_limited(small_colours, (folder / name).read_bytes())
+    except (OSError, LimitExceededError):
+        return None
+    return colours
 
 
 def _looked_at(folder: Path, name: str) -> ImageFingerprint | Rejection:

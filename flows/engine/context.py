@@ -3,7 +3,7 @@
 import gc
 import signal
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -27,6 +27,7 @@ from loupe.db.entities import (
     pages,
     parents_of,
 )
+from loupe.db.plugin_agents import with_packages
 from loupe.db.store import Store
 from loupe.flows.engine.quotas import Missing
 from loupe.flows.engine.report import Progress, StageReport, known_sum
@@ -47,6 +48,8 @@ from loupe.schemas.wording import many
 
 IN_PROCESS = "in-process"
 """The flow run of a run without Prefect."""
+PREVIEW = "preview"
+"""The flow run of a preview, in a store that is thrown away."""
 
 
 class HasSummary(Protocol):
@@ -78,7 +81,8 @@ class RunContext:
     """Context of one run: its stores, its budget and its name in provenance.
 
     `as_task` runs a stage, given its title. In Prefect, it runs the stage as a task of the flow
-    run.
+    run. `packages` are those that add its profile; `surveys` has what the checks before the run
+    have read of its sources (`loupe.flows.engine.importing.survey`).
     """
 
     settings: Settings
@@ -88,6 +92,13 @@ class RunContext:
     progress: Progress
     flow_run: str
     as_task: TaskRunner = in_process
+    packages: tuple[AgentRef, ...] = ()
+    surveys: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def is_preview(self) -> bool:
+        """Whether everything that the run writes is thrown away when it ends."""
+        return self.flow_run == PREVIEW
 
     @contextmanager
     def stopped_by_interruption(self) -> Iterator[None]:
@@ -106,14 +117,17 @@ class RunContext:
     def activity(
         self, plan_id: int, dataset: str, started_at: datetime | None = None, *agents: AgentRef
     ) -> ActivityRecord:
-        """Return this run's activity under a plan, with this code and other `agents`."""
+        """Return this run's activity under a plan, with this code and other `agents`.
+
+        The packages that add its profile and the models among the agents are agents, too.
+        """
         return ActivityRecord(
             plan_id=plan_id,
             dataset=dataset,
             code_revision=code_revision(),
             flow_run=self.flow_run,
             started_at=started_at or datetime.now(UTC),
-            agents=(software(), *agents),
+            agents=with_packages((software(), *self.packages, *agents)),
         )
 
 
@@ -205,7 +219,8 @@ class BuildReport:
 
     `waiting_in` counts the items that people must decide, by gate, without gates that have none.
     `pages` are the Label Studio projects with open tasks, by gate and annotator.
-    `lacks_desk` is set if Label Studio did not run, so that nobody can decide these items yet.
+    `lacks_desk` is set if Label Studio did not run, so that nobody can decide these items yet;
+    `goes_on` if the queue watcher continues the run when they are decided.
     `release` is the newest release, or None if people must decide first; `was_released` is set if
     an earlier run built it of the same items; it has so many `images` and `captions`. `missing` is
     what the build asked for and this release does not have. `warnings` are sentences on releases
@@ -218,6 +233,7 @@ class BuildReport:
     waiting_in: dict[str, int] = field(default_factory=dict)
     pages: dict[str, dict[str, str]] = field(default_factory=dict)
     lacks_desk: bool = False
+    goes_on: bool = False
     release: Path | None = None
     release_id: str | None = None
     was_released: bool = False
@@ -251,11 +267,12 @@ class BuildReport:
             )
         gates = ", ".join(f"{count} in {gate}" for gate, count in self.waiting_in.items())
         start = "start Label Studio with loupe up, and " if self.lacks_desk else ""
+        goes_on = "the queue watcher of loupe up continues this run"
         again = (
             "run again to send the items"
             if self.lacks_desk
-            else "run again when they have decided in Label Studio (loupe status shows the "
-            "address, and loupe annotator add NAME adds a person)"
+            else f"{goes_on if self.goes_on else 'run again'} when they have decided in Label "
+            "Studio (loupe status shows the address, and loupe annotator adds people)"
         )
         waiting = (
             f"{self.waiting} items of {self.dataset} wait for people ({gates}); {start}{again}"
@@ -322,6 +339,7 @@ class PipelineRun(Generic[BuildT]):
         open_desks: returns the desks at which people review, or None if Label Studio does not run.
         compared_by: the model that compares the samples of a release (None: the profile's).
         other_missing: what a step found to be missing, besides images and captions.
+        shared: what steps share, by name, such as models in use.
     """
 
     context: RunContext
@@ -333,6 +351,7 @@ class PipelineRun(Generic[BuildT]):
     queues: dict[str, Queue] = field(init=False, default_factory=dict)
     compared_by: PlainModelSpec | None = field(init=False, default=None)
     other_missing: list[Missing] = field(init=False, default_factory=list)
+    shared: dict[str, Any] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         self.report = BuildReport(self.build.dataset)
@@ -354,6 +373,15 @@ class PipelineRun(Generic[BuildT]):
     def refuse_again(self, step: Any, stage: Any, kind: str) -> None:
         """Refuse what a stage refused before, if it counts again since; here it never does."""
 
+    def keep_only(
+        self,
+        step: Any,  # noqa: ARG002
+        kind: type[EntityRecord],
+        ids: Collection[str],
+    ) -> None:
+        """Let only these entities of a kind count, of all that a step made."""
+        self.sync_active(kind, lambda one: one.id in ids, LIVE)
+
     def add(self, *reports: StageReport) -> None:
         """Add reports of stages to the report of the run."""
         self.report.stages += reports
@@ -368,6 +396,11 @@ class PipelineRun(Generic[BuildT]):
     def stage_settings(self, stage: str) -> list[StoredEntity]:
         """Return the settings with which a stage of the dataset was run, oldest first."""
         return [one for one in self.find(StageSettings) if one.record(StageSettings).stage == stage]
+
+    def keep_settings(self, current: str, known: Collection[str]) -> None:
+        """Let only the `current` ones count, of settings that runs asked for."""
+        of = {current, *known}
+        self.sync_active(StageSettings, lambda one: one.id == current if one.id in of else None)
 
     def require_own_dataset(self, built_from: str) -> None:
         """Require that the dataset was not imported, nor drawn from imported sources.

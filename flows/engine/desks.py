@@ -7,6 +7,7 @@ from contextlib import contextmanager, suppress
 from hmac import compare_digest
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
 
 import httpx
 
@@ -20,6 +21,7 @@ from loupe.services.credentials import desk_key, load_workspaces, workspaces_pat
 from loupe.services.desk_server.loupe_desk.tickets import LASTING, MANAGER, ticket
 from loupe.services.label_studio import (
     WATCHER,
+    adding_people,
     has_label_studio,
     label_studio_access,
     label_studio_name,
@@ -69,9 +71,8 @@ def _open(settings: Settings, store: Store, assignee: str) -> LabelStudioDesk:
         credentials = load_workspaces(settings.home).get(assignee)
         if credentials is None:
             names = [person.name for person in annotators(store) if person.pseudonym == assignee]
-            advice = (
-                f"add the person again: loupe annotator add {names[0]!r}" if names else "restore it"
-            )
+            again = [adding_people(settings, repr(name)) for name in names]
+            advice = f"add the person again: {again[0]}" if again else "restore it"
             raise ServiceError(
                 f"there is no token for the workspace of {assignee} in "
                 f"{workspaces_path(settings.home)}; {advice}"
@@ -86,6 +87,7 @@ def _open(settings: Settings, store: Store, assignee: str) -> LabelStudioDesk:
 # who has no task left. They carry the key of the desk, so that nobody else can cause pulls.
 
 _PATH = "/answered"
+_LEAD_PATH = "/lead"
 _TIMEOUT_SECONDS = 10.0
 _MOST_BYTES = 1 << 20
 
@@ -116,12 +118,19 @@ class Webhooks:
         return received
 
 
+Answering = Callable[[dict[str, Any]], tuple[HTTPStatus, dict[str, Any]]]
+"""Answers a JSON object with a status and a JSON object."""
+
+
 @contextmanager
-def webhook_server(webhooks: Webhooks, key: str, port: int | None = None) -> Iterator[str]:
+def webhook_server(
+    webhooks: Webhooks, key: str, port: int | None = None, lead: Answering | None = None
+) -> Iterator[str]:
     """Serve the loopback address that webhooks are sent to, and yield its URL.
 
     A `POST` to it with `Authorization: Bearer <key>` is answered with 204, whatever its body is
     (`{"asking": 7}` says that account 7 has no task left), and so is `GET /health`; others get 401.
+    What is posted to `/lead` is answered by `lead`.
 
     Raises:
         ServiceError: the port is taken.
@@ -138,9 +147,20 @@ def webhook_server(webhooks: Webhooks, key: str, port: int | None = None) -> Ite
             if is_ours and self.path == _PATH:
                 webhooks.receive(_asking(body))
                 self.send_response(HTTPStatus.NO_CONTENT)
+            elif is_ours and self.path == _LEAD_PATH and lead is not None:
+                self._answer(*lead(_object(body)))
+                return
             else:
                 self.send_response(HTTPStatus.NOT_FOUND if is_ours else HTTPStatus.UNAUTHORIZED)
             self.end_headers()
+
+        def _answer(self, status: HTTPStatus, content: dict[str, Any]) -> None:
+            written = json.dumps(content).encode()
+            self.send_response(status)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(written)))
+            self.end_headers()
+            self.wfile.write(written)
 
         def do_GET(self) -> None:
             is_health = self.path == "/health"
@@ -166,12 +186,17 @@ def webhook_server(webhooks: Webhooks, key: str, port: int | None = None) -> Ite
 
 def _asking(body: bytes) -> int | None:
     """Return the account that a webhook names; None for all other webhooks."""
+    asking = _object(body).get("asking")
+    return asking if type(asking) is int else None
+
+
+def _object(body: bytes) -> dict[str, Any]:
+    """Return a JSON object; an empty one if it is none."""
     try:
         found = json.loads(body)
     except ValueError:
-        return None
-    asking = found.get("asking") if isinstance(found, dict) else None
-    return asking if type(asking) is int else None
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def wake_watcher(settings: Settings) -> None:

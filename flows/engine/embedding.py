@@ -1,7 +1,7 @@
 """Read images from the store, build embedders, and embed images and texts."""
 
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
@@ -16,9 +16,8 @@ from loupe.db.blobs import BlobStore
 from loupe.db.embeddings import Kind, find_vectors, space_of, store_vectors
 from loupe.db.entities import StoredEntity, pages
 from loupe.db.store import Store
+from loupe.flows.engine.cluster_models import Lost, ModelWork, in_actors
 from loupe.flows.engine.context import RunContext
-from loupe.flows.engine.programs import Computation
-from loupe.flows.engine.ray import open_ray
 from loupe.flows.engine.report import Progress, StageReport
 from loupe.models.embedding import ImageTextEmbedder, Vectors
 from loupe.models.profiles.settings import Settings
@@ -34,19 +33,27 @@ from loupe.schemas.embedding import (
     PrecomputedEmbedder,
     TransformersEmbedder,
 )
-from loupe.schemas.errors import BlobMismatchError, FormatError, IntegrityError, ServiceError
+from loupe.schemas.errors import (
+    BadRowError,
+    BlobMismatchError,
+    FormatError,
+    IntegrityError,
+    ServiceError,
+)
 from loupe.schemas.extras import needs_extra
-from loupe.schemas.limited import LimitExceededError, WorkerEndedError
+from loupe.schemas.faces import Faces
+from loupe.schemas.grouping import grouped
 from loupe.schemas.processes import ordered_map
 from loupe.schemas.records import Image as ImageRecord
 from loupe.schemas.records import Picture
 from loupe.sources.decoding import ImageRefusedError, decoded
+from loupe.sources.faces import treat_faces
 from loupe.sources.images import ImageLimits
 
 _IMAGES_AT_ONCE = 256
 _PIXELS_AT_ONCE = 50_000_000  # 150 MB decoded: many crops of people, or four photographs
 _THREADS = 4
-_IMAGES_SENT, _BYTES_SENT = 64, 1 << 24  # to an actor at once
+_IMAGES_SENT, _BYTES_SENT, _TEXTS_SENT = 64, 1 << 24, 256  # to an actor at once
 
 
 class ReadableImage(NamedTuple):
@@ -101,10 +108,24 @@ def picture_of(image: StoredEntity) -> Picture:
     return Picture(image_id=image.id, **values)
 
 
-def put_picture(blobs: BlobStore, data: bytes, media_type: str, size: tuple[int, int]) -> Picture:
-    """Store an encoded image of `size` (width, height)."""
-    sha256 = blobs.put(data, media_type)
-    return Picture(sha256=sha256, media_type=media_type, width_px=size[0], height_px=size[1])
+def put_picture(
+    blobs: BlobStore,
+    data: bytes,
+    media_type: str,
+    size: tuple[int, int],
+    faces: Faces = "keep",
+) -> Picture:
+    """Store an encoded image of `size` (width, height), after what is to be done to its faces."""
+    treated = treat_faces(faces, data)
+    sha256 = blobs.put(treated.data, media_type)
+    width_px, height_px = size
+    return Picture(
+        sha256=sha256,
+        media_type=media_type,
+        width_px=width_px,
+        height_px=height_px,
+        faces=treated.faces,
+    )
 
 
 def read_ahead(
@@ -200,15 +221,22 @@ def of_texts(spec: SpecT) -> SpecT:
 def _held(path: Path, wanted: str | None) -> str:
     """The digest of a file of vectors, compared with the expected one."""
     if not path.is_file():
-        raise FormatError(f"{path} is no file; wanted a .npy file")
+        raise FormatError(f"{path} is not a file; expected a .npy file")
     found = checkpoint_digest(path)
     if wanted not in (None, found):
         raise FormatError(f"{path} has the SHA-256 {found}; wanted {wanted}")
     return found
 
 
-def read_vectors(spec: PrecomputedEmbedder, images: int, texts: int) -> tuple[Vectors, Vectors]:
-    """The vectors of a release with this number of images and texts, as rows of unit length.
+def read_vectors(
+    spec: PrecomputedEmbedder, images: Sequence[str], texts: Sequence[str]
+) -> tuple[Vectors, Vectors]:
+    """The vectors of a release with these images and texts, as rows of unit length.
+
+    Args:
+        spec: the files.
+        images: a name for each image, in the order of the release, for messages.
+        texts: the same for each text.
 
     Returns:
         One row for each image, and one for each text, in the order of the release.
@@ -223,14 +251,17 @@ def read_vectors(spec: PrecomputedEmbedder, images: int, texts: int) -> tuple[Ve
     return of_images, of_texts
 
 
-def _read_rows(path: Path, wanted: int, what: str) -> Vectors:
+def _read_rows(path: Path, wanted: Sequence[str], what: str) -> Vectors:
     array = read_array(path)
-    if array.ndim != 2 or len(array) != wanted:
+    if array.ndim != 2 or len(array) != len(wanted):
         raise FormatError(
-            f"{path} must have a row for each of the {wanted:,} {what} of the release; "
+            f"{path} must have a row for each of the {len(wanted):,} {what} of the release; "
             f"its shape is {array.shape}"
         )
-    return unit_rows(array, str(path))
+    try:
+        return unit_rows(array, str(path))
+    except BadRowError as error:
+        raise FormatError(f"{error}; the first such row is that of {wanted[error.row]}") from error
 
 
 _LOOKED_UP_AT_ONCE = 1000
@@ -249,48 +280,44 @@ class ImageContent(NamedTuple):
     data: bytes
 
 
-@dataclass(frozen=True)
-class ImageVectors(Computation[ImageContent, NDArray[np.float32]]):
-    """The vectors of images by a model."""
-
-    stage = "embed_images"
-
-    spec: EmbeddingModelSpec
-
-    @property
-    def gpus(self) -> float:  # type: ignore[override]
-        """One GPU if the profile places the model on one."""
-        return float(getattr(self.spec, "device", "cpu").startswith("cuda"))
-
-    def open(self) -> None:
-        """Load the model."""
-        _ = self._model
-
-    @cached_property
-    def _model(self) -> ImageTextEmbedder:
-        return build_embedder(self.spec)
-
-    def work(self, items: Sequence[ImageContent]) -> list[NDArray[np.float32]]:
-        """Return the vector of each image, of shape (d,)."""
-        pictures = [
-            read_image(ReadableImage(one.sha256, one.name, partial(bytes, one.data)))
-            for one in items
-        ]
-        return list(self._model.embed_images(pictures)) if pictures else []
+def _vectors(
+    model: ImageTextEmbedder, items: Sequence[ImageContent | str]
+) -> list[NDArray[np.float32]]:
+    """Return the vector of each item, of shape (d,); all are images, or all are texts."""
+    pictures: list[Image.Image] = []
+    texts: list[str] = []
+    for one in items:
+        if isinstance(one, str):
+            texts.append(one)
+        else:
+            file = ReadableImage(one.sha256, one.name, partial(bytes, one.data))
+            pictures.append(read_image(file))
+    if texts:
+        return list(model.embed_texts(texts))
+    return list(model.embed_images(pictures)) if pictures else []
 
 
-def _contents(files: Iterable[ReadableImage]) -> Iterator[list[ImageContent]]:
+_Sent = tuple[Sequence[str], Sequence[ImageContent | str]]
+"""The digests of a batch for an actor, and its items."""
+
+
+def _sent_images(files: Mapping[str, ReadableImage]) -> Iterator[_Sent]:
     """Read files into batches of bounded size."""
     batch: list[ImageContent] = []
     size = 0
-    for file in files:
+    for file in files.values():
         batch.append(ImageContent(file.sha256, file.name, file.read()))
         size += len(batch[-1].data)
         if len(batch) == _IMAGES_SENT or size >= _BYTES_SENT:
-            yield batch
+            yield [one.sha256 for one in batch], batch
             batch, size = [], 0
     if batch:
-        yield batch
+        yield [one.sha256 for one in batch], batch
+
+
+def _sent_texts(texts: Mapping[str, str]) -> Iterator[_Sent]:
+    for digests in pages(list(texts), _TEXTS_SENT):
+        yield digests, [texts[digest] for digest in digests]
 
 
 @dataclass(eq=False)
@@ -301,8 +328,8 @@ class CachedEmbedder:
     interrupted run continues there. Pass a specification that is `pinned`, so that
     vectors of other weights with the same name are not reused.
 
-    With the engine "ray" in `settings`, actors compute the vectors of images (`ImageVectors`), and
-    the model is not loaded in this process for them.
+    With the engine "ray" in `settings`, actors compute the vectors, and the model is not loaded
+    in this process.
     """
 
     store: Store
@@ -354,22 +381,20 @@ class CachedEmbedder:
     ) -> Vectors:
         """Return one row for each (digest, input); `embed` computes those that are not cached."""
         space = self.space(kind)
-        places: dict[str, list[int]] = defaultdict(list)
-        for place, (digest, _) in enumerate(inputs):
-            places[digest].append(place)
+        places = grouped((digest, place) for place, (digest, _) in enumerate(inputs))
         rows: Vectors | None = None
         missing = dict(inputs)
         report = StageReport(f"embed {kind}s ({self.spec.name.rsplit('/', 1)[-1]})")
-        with self.progress.shown(report, len(missing)):
-            for page in pages(list(missing), _LOOKED_UP_AT_ONCE):
-                for digest, vector in find_vectors(self.store, space, page).items():
-                    dimension = self._checked_dimension(len(vector))
-                    if rows is None:
-                        rows = np.empty((len(inputs), dimension), np.float32)
-                    rows[places[digest]] = vector
-                    del missing[digest]
-                    report.already_done += 1
-            self.progress.advance(report.stage, report.already_done)
+        for page in pages(list(missing), _LOOKED_UP_AT_ONCE):
+            for digest, vector in find_vectors(self.store, space, page).items():
+                dimension = self._checked_dimension(len(vector))
+                if rows is None:
+                    rows = np.empty((len(inputs), dimension), np.float32)
+                rows[places[digest]] = vector
+                del missing[digest]
+                report.already_done += 1
+        # steps ask for the same vectors again and again, which is not worth a line
+        with self.progress.shown(report, len(missing)) if missing else nullcontext():
             for digests, vectors in embed(missing):
                 dimension = self._checked_dimension(vectors.shape[1])
                 if rows is None:
@@ -384,30 +409,30 @@ class CachedEmbedder:
         return rows
 
     def _embed_files(self, missing: Mapping[str, ReadableImage]) -> _Batches:
-        if missing and self.settings is not None and self.settings.engine == "ray":
-            yield from self._embed_on_ray(self.settings, list(missing.values()))
+        if self._is_on_ray:
+            yield from self._embed_on_ray(_sent_images(missing))
             return
         for files, pictures in read_ahead(list(missing.values())):
             yield [file.sha256 for file in files], self._model.embed_images(pictures)
 
-    def _embed_on_ray(self, settings: Settings, files: Sequence[ReadableImage]) -> _Batches:
-        with open_ray(settings, ImageVectors(self.spec)) as actors:
-            batches = _contents(files)
-
-            def embedded(batch: Sequence[ImageContent]) -> tuple[list[str], Vectors]:
-                try:
-                    vectors = actors.work(batch)
-                except (LimitExceededError, WorkerEndedError) as fault:
-                    raise ServiceError(
-                        f"images cannot be embedded by {self.ref}: a batch of {len(batch)} {fault}"
-                    ) from fault
-                return [one.sha256 for one in batch], np.stack(vectors)
-
-            yield from ordered_map(embedded, batches, actors.threads)
-
     def _embed_strings(self, missing: Mapping[str, str]) -> _Batches:
+        if self._is_on_ray:
+            yield from self._embed_on_ray(_sent_texts(missing))
+            return
         for digests in pages(missing, _TEXTS_AT_ONCE):
             yield digests, self._model.embed_texts([missing[digest] for digest in digests])
+
+    @property
+    def _is_on_ray(self) -> bool:
+        return self.settings is not None and self.settings.engine == "ray"
+
+    def _embed_on_ray(self, batches: Iterator[_Sent]) -> _Batches:
+        assert self.settings is not None  # noqa: S101 - it is on Ray
+        work = ModelWork("embed", self.spec, build_embedder, _vectors)
+        for digests, found in in_actors(self.settings, work, batches):
+            if isinstance(found, Lost):
+                raise ServiceError(f"{self.ref} cannot embed: a batch of {len(digests)} {found}")
+            yield digests, np.stack(found)
 
     @cached_property
     def _model(self) -> ImageTextEmbedder:

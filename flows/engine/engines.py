@@ -70,6 +70,7 @@ def open_engine(
                     read_and_work_in_process,
                     *(program, numbers, url),
                     seconds=settings.engine_seconds,
+                    inherits=True,
                 )
 
         # Half of the threads commit while the others wait for worker processes.

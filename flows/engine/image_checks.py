@@ -4,7 +4,6 @@ A question is proposed for each image that was drawn from a source. A rejected i
 the dataset, with its captions and rewrites; that of the source is not changed.
 """
 
-from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
@@ -24,6 +23,7 @@ from loupe.flows.engine.embedding import picture_of
 from loupe.flows.engine.pipeline import Gate, Step
 from loupe.flows.engine.runner import Stage, run_each
 from loupe.schemas.base import digest_of
+from loupe.schemas.grouping import grouped
 from loupe.schemas.proposals import ImageQuestion
 from loupe.schemas.provenance import Role
 from loupe.schemas.records import Caption, Image, Rewrite
@@ -55,9 +55,7 @@ def _propose_questions(run: PipelineRun[Any]) -> None:
     drawn = parents_of(run.store, [one.id for one in images], Role.SAMPLED_FROM)
     images = [one for one in images if one.id in drawn]
     captions = fetch_children(run.store, list(drawn), Role.DESCRIBES)
-    of_identity: dict[tuple[str, str], list[StoredEntity]] = defaultdict(list)
-    for image in images:
-        of_identity[_identity(image)].append(image)
+    of_identity = grouped((_identity(image), image) for image in images)
     asked = {one.group for one in run.find(ImageQuestion) if one.state != "withdrawn"}
     questions = [
         _question(run, image, captions[image.id], of_identity[_identity(image)])

@@ -2,21 +2,36 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
-from loupe.db.entities import LIVE, NewEntity, WorkResult, find, new_entity
+from loupe.db.decisions import set_active
+from loupe.db.entities import (
+    LIVE,
+    AgentRef,
+    NewEntity,
+    WorkResult,
+    fetch_children,
+    find,
+    find_children,
+    new_entity,
+)
 from loupe.db.plugin_agents import plugin_agents
 from loupe.db.release_rows import corrections_of
 from loupe.db.releases import list_releases
 from loupe.db.store import Store
 from loupe.db.withdrawals import refused_files
+from loupe.db.work import begin_stream, register_plan
 from loupe.flows.engine.context import RunContext
 from loupe.flows.engine.release_facts import release_facts
 from loupe.flows.engine.report import StageReport
 from loupe.flows.engine.runner import Stage, get_or_create_entity, run_stream
+from loupe.flows.engine.software import software
 from loupe.models.profiles.settings import Settings
+from loupe.schemas.base import canonical_json, digest_of
 from loupe.schemas.build import (
     RENDERED_IMAGES,
     SourceSpec,
@@ -24,6 +39,7 @@ from loupe.schemas.build import (
     format_name,
 )
 from loupe.schemas.errors import ConfigurationError, FormatError
+from loupe.schemas.faces import Faces
 from loupe.schemas.licences import licence_of, permits_release
 from loupe.schemas.processes import usual_workers
 from loupe.schemas.provenance import Role
@@ -40,13 +56,14 @@ from loupe.schemas.records import (
     TermsCorrection,
 )
 from loupe.sources.annotations import Importer
+from loupe.sources.faces import face_model, require_face_model, treatment_of, without_faces
 from loupe.sources.files import digest_file
 from loupe.sources.images import ImageLimits, ImageProblem, InspectedImage, inspect_each
 from loupe.sources.importer import (
     SEVERAL_IDENTITIES,
     UNKNOWN_LICENCE,
+    Surveyed,
     importer_for,
-    misplaced_image,
     surveyed,
 )
 from loupe.sources.records import BadRow, ReadOptions, Row, SourceRow
@@ -103,7 +120,7 @@ def register_source(
         context.settings, source.name, terms.licence, spec.permitted_by, own_licences=own
     )
     if refusal is not None:
-        context.progress.say(f"warning: {refusal}")
+        context.progress.say(f"warning: source {source.name}: {refusal}")
     return entity, source
 
 
@@ -219,11 +236,11 @@ def refusal_of_terms(
         return None
     if is_known:
         return (
-            f"{name} has a licence that forbids a release ({licence!r}), which no reason "
+            f"its licence forbids a release ({licence!r}), which no reason "
             f"overrules: nothing of it is released"
         )
     return (
-        f"{name} has terms that are not a known licence ({licence!r}): nothing of it is "
+        f"its terms are not a known licence ({licence!r}): nothing of it is "
         f"released unless its licence is set (licence) or the reason why its terms permit it "
         f"(permitted_by)"
     )
@@ -251,17 +268,59 @@ def import_source(context: RunContext, spec: SourceSpec) -> tuple[NewEntity, Sta
         version=VERSION,
         dataset=spec.name,
         configuration=source.configuration,
-        agents=plugin_agents("formats", spec.format),
+        agents=source.agents,
         workers=source.workers,
         label=f"import {spec.name}",
     )
+    plan_id = register_plan(context.store, stage.name, stage.version, stage.configuration)
+    if begin_stream(context.store, plan_id, source.survey.images):
+        context.progress.say(f"source {spec.name}: its images have changed; they are read again")
+    earlier = _EarlierImages(context.store, source.entity.id)
 
     def work(rows: Sequence[tuple[int, Row]]) -> list[WorkResult]:
         source.tombstones.look()
-        return source.results(rows)
+        results = source.results(rows)
+        earlier.replace([row for _, row in rows], results)
+        return results
 
     # The file's digest determines the order of its rows.
     return source.entity, run_stream(context, stage, enumerate(source.rows()), work, fixed=True)
+
+
+class _EarlierImages:
+    """The images that a source has before its rows are read, again or for the first time."""
+
+    def __init__(self, store: Store, source_id: str) -> None:
+        self._store = store
+        self._source_id = source_id
+        self._lock = Lock()
+
+    @cached_property
+    def _by_path(self) -> dict[str, dict[str, bool]]:
+        """The images under each path, by their ids, and whether they are active."""
+        found: dict[str, dict[str, bool]] = {}
+        for one in find_children(self._store, self._source_id, Role.IMPORTED_FROM):
+            if one.kind == Image.kind and one.state in (*LIVE, "inactive"):
+                path = one.record(Image).file_path
+                found.setdefault(path, {})[one.id] = one.state != "inactive"
+        return found
+
+    def replace(self, rows: Sequence[Row], results: Sequence[WorkResult]) -> None:
+        """Let only those images count, with their texts, that rows have now."""
+        with self._lock:
+            known = self._by_path
+        changed: dict[bool, list[str]] = {True: [], False: []}
+        for row, result in zip(rows, results, strict=True):
+            made = {one.id for one in result.entities if one.kind == Image.kind}
+            for image in (one for of in _images_of(row) for one in (of.file_path, *of.other_paths)):
+                for id_, is_active in known.get(image, {}).items():
+                    if is_active != (id_ in made):
+                        changed[id_ in made].append(id_)
+        for active, ids in changed.items():
+            if ids:
+                texts = fetch_children(self._store, ids, Role.DESCRIBES)
+                below = [one.id for many_texts in texts.values() for one in many_texts]
+                set_active(self._store, [*ids, *below], software(), active=active)
 
 
 def open_source(context: RunContext, spec: SourceSpec) -> "OpenSource":
@@ -270,8 +329,12 @@ def open_source(context: RunContext, spec: SourceSpec) -> "OpenSource":
     Raises:
         FormatError: the file is not in this format, or the image folder does not exist.
         ConfigurationError: the name belongs to a dataset that was built.
+        MissingExtraError: faces are to be treated, and their model is not installed.
     """
     importer = importer_for(spec.format)
+    require_face_model(spec.faces)
+    if spec.faces != "keep":
+        context.progress.say_once("looking for faces in each image, which takes seconds an image")
     place = locate(spec, context.settings.home, context.progress.say)
     if isinstance(place.images, Path) and not place.images.is_dir():
         raise FormatError(f"source {spec.name}: the image folder {place.images} is not there")
@@ -282,8 +345,8 @@ def open_source(context: RunContext, spec: SourceSpec) -> "OpenSource":
     described = describe_source(spec, place.annotations)
     if not spec.citation and not importer.is_collection(spec.name, spec.licence):
         context.progress.say(
-            f"source {spec.name}: the authors of {importer.format} are not cited, because its name "
-            f"or its licence is another; if it is their collection, state its citation"
+            f"source {spec.name}: the authors of {importer.format} are not cited, because this "
+            f"source has another name or licence; if it is their collection, state its citation"
         )
     entity, source = register_source(context, described, spec)
     tombstones = Tombstones(context.store)
@@ -338,6 +401,7 @@ def describe_source(spec: SourceSpec, annotations: Path) -> Source:
         "least_side_px": spec.least_side_px,
         "greatest_aspect": spec.greatest_aspect,
         "read_as": _read_as(spec),
+        "faces": treatment_of(spec.faces),
     }
     return described.model_copy(update=shape)
 
@@ -356,6 +420,21 @@ def read_options(spec: SourceSpec) -> ReadOptions:
     return ReadOptions(split=spec.split, is_split_stated=is_stated, columns=spec.columns)
 
 
+def survey(spec: SourceSpec, importer: Importer, place: Located) -> Surveyed:
+    """Run the first pass over a source.
+
+    Raises:
+        FormatError: see `loupe.sources.importer.read_source`.
+    """
+    return surveyed(importer, place.annotations, read_options(spec), place.images)
+
+
+def survey_key(spec: SourceSpec, place: Located) -> str:
+    """Return under what a run keeps the first pass over a source, from its checks to its import."""
+    options = canonical_json(read_options(spec).model_dump(mode="json"))
+    return digest_of(spec.format, str(place.annotations), str(place.images), options)
+
+
 @dataclass(frozen=True)
 class OpenSource:
     """A registered source, whose rows are converted to entities or rejections."""
@@ -369,12 +448,23 @@ class OpenSource:
     tombstones: Tombstones
     limits: ImageLimits
 
+    @cached_property
+    def survey(self) -> Surveyed:
+        """What the first pass over it found; that of the checks serves once."""
+        known: Surveyed | None = self.context.surveys.pop(survey_key(self.spec, self.place), None)
+        return known or survey(self.spec, self.importer, self.place)
+
     @property
     def workers(self) -> int:
         """The threads of an import: each waits for a decoding process, or for another machine."""
         if not isinstance(self.place.images, Path):
             return _REMOTE_WORKERS
         return 2 * usual_workers()  # some decode while others wait for the disk
+
+    @property
+    def agents(self) -> tuple[AgentRef, ...]:
+        """The package of its format, if that is a plugin, and the model that finds faces."""
+        return (*plugin_agents("formats", self.spec.format), *face_agents(self.spec.faces))
 
     @property
     def configuration(self) -> dict[str, Any]:
@@ -392,14 +482,13 @@ class OpenSource:
             FormatError: on the first step, if the file is not in its format, all of its records
                 have the same defect, or none of its images exists.
         """
-        annotations, images = self.place
-        rows = surveyed(self.importer, annotations, read_options(self.spec), images)
-        if missing := misplaced_image(rows(), images):
+        if missing := self.survey.misplaced:
             raise FormatError(
-                f"source {self.spec.name}: none of its images is in {images}, such as {missing}; "
-                f"image paths are relative to that folder (images of the source, or --images)"
+                f"source {self.spec.name}: none of its images is in {self.place.images}, such as "
+                f"{missing}; image paths are relative to that folder (images of the source, or "
+                f"--images)"
             )
-        yield from rows()
+        yield from self.survey.rows()
 
     def results(self, rows: Sequence[tuple[int, Row]]) -> list[WorkResult]:
         """Return the results of numbered rows."""
@@ -409,7 +498,8 @@ class OpenSource:
         inspected = inspect_each(self.place.images, images, self.limits)
         results: list[WorkResult] = []
         for number, row in rows:
-            own = list(islice(inspected, len(_images_of(row))))
+            found = islice(inspected, len(_images_of(row)))
+            own = [without_faces(self.spec.faces, one) for one in found]
             results.append(self._result(number, row, own))
         return results
 
@@ -487,7 +577,7 @@ class OpenSource:
             split=row.split,
             attribution=row.attribution,
             contrast=contrast,
-            **inspected.model_dump(exclude={"data"}),
+            **inspected.facts(),
         )
         known = [(Role.KNOWN_FROM, one.id) for one in facts]
         differs = [(Role.CONTRAST_OF, anchor.id)] if anchor else []
@@ -510,6 +600,11 @@ class OpenSource:
             for position, said in enumerate(texts):
                 if said is not None:
                     yield Caption(source=name, text=said, position=position, language=language)
+
+
+def face_agents(faces: Faces) -> tuple[AgentRef, ...]:
+    """Return the model that finds faces, if they are to be treated."""
+    return () if faces == "keep" else (AgentRef.of_model(face_model()),)
 
 
 def _images_of(row: Row) -> Sequence[SourceRow]:

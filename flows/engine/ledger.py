@@ -31,7 +31,7 @@ from loupe.models.chat import ChatModel, RemoteModel, RereadingModel, RetryingMo
 from loupe.models.chat_answers import other_model_in
 from loupe.schemas.chat import ChatAnswer, ChatFailure, ChatOutcome, ChatRequest, ModelRef
 from loupe.schemas.errors import BudgetReachedError, ConfigurationError, ServiceError
-from loupe.schemas.processes import batches
+from loupe.schemas.grouping import batches
 from loupe.schemas.profile import Prices
 from loupe.schemas.wording import first_of, many, shortened
 

@@ -11,6 +11,7 @@ from loupe.db.quarantine import CALLS
 from loupe.db.store import Store
 from loupe.db.work import Pending, count_pending, register_plan
 from loupe.flows.answers import UnusableAnswerError, check_own_words, refused_answer
+from loupe.flows.engine import cluster_models
 from loupe.flows.engine.context import RunContext
 from loupe.flows.engine.ledger import RecordedChatModel
 from loupe.flows.engine.report import Deferred, StageReport, StageResult
@@ -22,12 +23,15 @@ from loupe.flows.engine.runner import (
     store_settings,
 )
 from loupe.flows.engine.scope import EVERYTHING, Scope
+from loupe.models.chat import ChatModel
 from loupe.models.registry import OnDemandChatModel
 from loupe.prompts.loader import Prompt
 from loupe.schemas.chat import (
     ANSWER_IN_REASONING,
     QUOTA_EXHAUSTED,
+    RAISED,
     REFUSED,
+    WRONG_RETURN,
     ChatAnswer,
     ChatFailure,
     ChatImage,
@@ -40,6 +44,7 @@ from loupe.schemas.profile import ChatModelSpec, OpenAIChat, VllmChat
 from loupe.schemas.provenance import Role
 from loupe.schemas.records import Caption, Image, PromptText, Rejection
 
+_REFUSALS = (REFUSED, ANSWER_IN_REASONING, RAISED, WRONG_RETURN)
 _SERVER_IS_GONE = ("unreachable", "misconfigured", "web_page", QUOTA_EXHAUSTED)
 _SHOWN_CHARACTERS = 10_000  # characters of a server's message kept in quarantine
 _SETTINGS_ARE_WRONG = ("misconfigured", "web_page", "out_of_memory")
@@ -47,6 +52,7 @@ _ENOUGH_REFUSALS = 3  # equal refusals after which the settings are considered w
 _MOST_REFUSALS = 20  # equal refusals after which no further request is sent
 _WITH_DIGIT = re.compile(r"\S*\d\S*")
 _MOST_STREAMS = 6
+_STREAMS_OF_CLUSTER = 32  # for as many actors, or half as many that never wait
 
 InputT = TypeVar("InputT")
 SubjectT = TypeVar("SubjectT")
@@ -61,7 +67,7 @@ class DatasetModel:
         self.dataset = dataset
         self.spec = spec
         self.model = RecordedChatModel(
-            OnDemandChatModel(spec),
+            self._unrecorded(),
             context.store,
             dataset,
             spec.prices,
@@ -70,6 +76,27 @@ class DatasetModel:
             context.progress.say_once,
             is_immediate=spec.is_immediate,
         )
+
+    def _unrecorded(self) -> ChatModel:
+        """Return the model: one with weights is loaded by actors if there is a cluster."""
+        if isinstance(self.spec, VllmChat) and self.context.settings.engine == "ray":
+            return cluster_models.chat_model(
+                self.spec, self.context.settings, self.spec.max_in_flight
+            )
+        return OnDemandChatModel(self.spec)
+
+    def streams(self, chunk_size: int) -> int:
+        """Return how many chunks are sent in parallel.
+
+        Most models keep many requests of one stream in flight themselves. The vLLM engine starts
+        requests of the next chunks while the slowest answers of the first one are generated, so it
+        gets as many additional chunks as fill it. On a cluster, each model needs its own.
+        """
+        if not isinstance(self.spec, VllmChat):
+            return 1
+        if self.context.settings.engine == "ray":
+            return _STREAMS_OF_CLUSTER
+        return min(1 + ceil(self.spec.max_in_flight / chunk_size), _MOST_STREAMS)
 
     @property
     def agent(self) -> AgentRef:
@@ -240,7 +267,7 @@ def run_llm_step(
         configuration=step.configuration,
         agents=(model.agent, *scope.packages),
         chunk_size=step.chunk_size,
-        workers=1 if step.in_order else _streams(model.spec, step.chunk_size),
+        workers=1 if step.in_order else model.streams(step.chunk_size),
         label=step.label,
     )
 
@@ -261,18 +288,6 @@ def run_llm_step(
     report.asked_model = str(model.spec.ref)
     require_answers(model.spec.ref, report)
     return report
-
-
-def _streams(spec: ChatModelSpec, chunk_size: int) -> int:
-    """Return how many chunks are sent in parallel.
-
-    Most models keep many requests of one stream in flight themselves. The vLLM engine starts
-    requests of the next chunks while the slowest answers of the first one are generated, so it gets
-    as many additional chunks as fill it.
-    """
-    if not isinstance(spec, VllmChat):
-        return 1
-    return min(1 + ceil(spec.max_in_flight / chunk_size), _MOST_STREAMS)
 
 
 class LedgerModel(Protocol):
@@ -426,11 +441,12 @@ def ask(model: LedgerModel, requests: Iterable[ChatRequest]) -> dict[int, ChatOu
 def _same_refusal(outcomes: Iterable[ChatOutcome]) -> ChatFailure | None:
     """Return the first outcome if all are refusals with the same message, numbers aside.
 
-    An answer among the reasoning is none that can be used, and counts as a refusal.
+    An answer among the reasoning is none that can be used, and counts as a refusal; so does a
+    plugin that raises.
     """
     first = None
     for one in outcomes:
-        if not isinstance(one, ChatFailure) or one.reason not in (REFUSED, ANSWER_IN_REASONING):
+        if not isinstance(one, ChatFailure) or one.reason not in _REFUSALS:
             return None
         first = first or one
         if _WITH_DIGIT.sub("#", one.detail) != _WITH_DIGIT.sub("#", first.detail):

@@ -8,9 +8,9 @@ run stays at each gate until every item is decided.
 """
 
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -29,6 +29,7 @@ from loupe.annotate.queues import (
     reopen_for_people,
 )
 from loupe.db.calls import cost_rows
+from loupe.db.plugin_agents import plugin_agents
 from loupe.db.quarantine import dropped_counts
 from loupe.db.reviews import active_annotators
 from loupe.db.store import Store, is_there
@@ -48,21 +49,23 @@ from loupe.flows.engine.importing import (
     describe_source,
     imported_licence,
     locate,
-    read_options,
     refusal_of_terms,
+    survey,
+    survey_key,
 )
 from loupe.flows.engine.ledger import require_prices
-from loupe.flows.engine.quotas import Missing, quota_statistics
+from loupe.flows.engine.quotas import QUOTAS_STAGE, Missing, Quotas, quota_statistics
 from loupe.flows.engine.releasing import release, release_signer
+from loupe.flows.engine.runner import store_settings
 from loupe.flows.engine.software import code_revision
 from loupe.flows.engine.unusable_models import refuse_unusable_models
+from loupe.flows.engine.video_import import SPLIT
 from loupe.flows.engine.waiting import forget_waiting, note_waiting
 from loupe.models.profiles.loader import load_profile
 from loupe.models.profiles.settings import Settings
 from loupe.prompts.loader import load_prompt
 from loupe.schemas.build import (
     RENDERED_IMAGES,
-    RecosBuild,
     SourceSpec,
     VideoSourceSpec,
     format_name,
@@ -79,11 +82,18 @@ from loupe.schemas.profile import OpenAIChat, Profile
 from loupe.schemas.taxonomy import Tier
 from loupe.schemas.text_files import read_toml
 from loupe.schemas.validation import validated
+from loupe.schemas.wording import many
 from loupe.services.diagnosis import Finding, ModelSpec, Verdict, check_specs, lacking
-from loupe.services.label_studio import has_label_studio
+from loupe.services.label_studio import (
+    WATCHER,
+    adding_people,
+    has_label_studio,
+    label_studio_address,
+)
+from loupe.services.process import running
 from loupe.sources.annotations import Importer
-from loupe.sources.files import is_pattern
-from loupe.sources.importer import importer_for, misplaced_image, surveyed
+from loupe.sources.files import exported_licence, is_pattern
+from loupe.sources.importer import Surveyed, importer_for
 
 _KEYS = "docs/build-files.md"
 _SHIPPED = Path(__file__).parents[1] / "builds"
@@ -93,30 +103,48 @@ _WHO_REVIEWS = (
     '"sample:0.1" (people decide a tenth of the items, and all that the checks doubt) or "auto" '
     "(nobody decides: no work; what the checks doubt is dropped, and the release says so)"
 )
-PEOPLE, SPLIT = "people", "split"
-"""Subjects of findings that do not stop a run: it is useful without them, and a warning says so."""
+PEOPLE = "people"
+"""The subject of findings that a warning tells, as a run is useful without people."""
 
 
 def check_build(
-    settings: Settings, spec: "PipelineSpec[BuildT, Any]", build: BuildT, profile: Profile
+    settings: Settings,
+    spec: "PipelineSpec[BuildT, Any]",
+    build: BuildT,
+    profile: Profile,
+    surveys: dict[str, Surveyed] | None = None,
 ) -> list[Finding]:
-    """Check whether a run of `build` has what it needs; nothing is stored or paid for."""
+    """Check whether a run of `build` has what it needs; nothing is stored or paid for.
+
+    What is read of the sources is kept in `surveys`, for the run.
+    """
+    surveys = {} if surveys is None else surveys
     models = spec.models(build, profile)
     findings: list[Finding] = []
     for source in build.sources:
-        is_recos = isinstance(build, RecosBuild)
-        findings += _check_source(settings, source, may_be_rendered=is_recos)
+        findings += _check_source(
+            settings, source, surveys, may_be_rendered=spec.takes_rendered_images
+        )
+    if all(one.verdict is Verdict.OK for one in findings):
+        findings += spec.checks_of_surveys(surveys.values())
     try:
         release_signer(settings)
     except ConfigurationError as error:
         findings.append(lacking("signing key", str(error), "loupe doctor"))
+    of_build = list(spec.checks(build, profile))
     return [
         *findings,
-        *spec.checks(build, profile),
+        *of_build,
         *_check_people(settings, spec, build, profile),
         *_check_prompts(profile),
-        *check_specs(models),
+        *_check_others(models, of_build),
     ]
+
+
+def _check_others(models: Iterable[ModelSpec], known: Iterable[Finding]) -> Iterator[Finding]:
+    """Check the models that no known finding is about."""
+    subjects = {one.subject for one in known}
+    return (one for one in check_specs(models, of_build=True) if one.subject not in subjects)
 
 
 def _check_people(
@@ -143,7 +171,7 @@ def _check_people(
     people = _count_annotators(settings) if most > 1 else most
     if people < most:
         detail = f"{said}: {most} people decide the same item, and there are {people}"
-        yield lacking(PEOPLE, detail, "loupe annotator add NAME")
+        yield lacking(PEOPLE, detail, adding_people(settings))
     else:
         yield Finding(subject=PEOPLE, verdict=Verdict.OK, detail=f"{said}: Label Studio is running")
 
@@ -167,13 +195,21 @@ def _check_prompts(profile: Profile) -> Iterator[Finding]:
 
 
 def _check_source(
-    settings: Settings, source: SourceSpec | VideoSourceSpec, *, may_be_rendered: bool
+    settings: Settings,
+    source: SourceSpec | VideoSourceSpec,
+    surveys: dict[str, Surveyed],
+    *,
+    may_be_rendered: bool,
 ) -> Iterator[Finding]:
     """Check whether the files of a source exist and its terms permit a release."""
     subject, licence = f"source {source.name}", source.licence
-    has_own = False
+    has_own, count = False, ""
     if isinstance(source, VideoSourceSpec):
-        yield from _check_videos(subject, source)
+        wrong, videos = _check_videos(subject, source)
+        if wrong:
+            yield from wrong
+            return
+        count = f"{many(videos, 'video')}; " if videos else ""
     else:
         has_own = source.has_own_licences
         licence = licence or _stored_licence(settings, source)
@@ -185,11 +221,13 @@ def _check_source(
             except LoupeError as error:
                 yield lacking(subject, str(error), "see docs/build-files.md#formats")
                 return
-            licence = licence or importer.licence
-        wrong = list(_check_files(subject, source, importer, settings.home))
+        wrong = list(_check_files(subject, source, importer, settings.home, surveys))
         if wrong:
             yield from wrong
             return
+        if importer is not None:
+            path = locate(source, settings.home).annotations
+            licence = licence or exported_licence(path) or importer.licence
     refusal = refusal_of_terms(
         settings, source.name, licence or "", source.permitted_by, own_licences=has_own
     )
@@ -197,11 +235,15 @@ def _check_source(
         yield lacking(subject, refusal, "set licence or permitted_by of the source")
     else:
         terms = "each image has its own" if has_own else licence
-        yield Finding(subject=subject, verdict=Verdict.OK, detail=f"terms: {terms}")
+        yield Finding(subject=subject, verdict=Verdict.OK, detail=f"{count}terms: {terms}")
 
 
 def _check_files(
-    subject: str, source: SourceSpec, importer: Importer | None, home: Path
+    subject: str,
+    source: SourceSpec,
+    importer: Importer | None,
+    home: Path,
+    surveys: dict[str, Surveyed],
 ) -> Iterator[Finding]:
     """Check whether the files of a source exist and, with an importer, whether they can be read."""
     remedy = "correct the source where it is stated"
@@ -215,15 +257,15 @@ def _check_files(
         yield lacking(subject, f"there is no {named[missing]}", remedy)
         return
     try:
-        annotations, images = locate(source, home)
+        images = (place := locate(source, home)).images
         if isinstance(images, Path) and not images.is_dir():
             remedy = "give the folder that image paths are relative to"
             yield lacking(subject, f"{images} is no folder of images", remedy)
             return
         if importer is None:
             return
-        rows = surveyed(importer, annotations, read_options(source), images)
-        misplaced = misplaced_image(rows(), images)
+        surveys[survey_key(source, place)] = found = survey(source, importer, place)
+        misplaced = found.misplaced
     except (FormatError, MissingExtraError) as error:
         yield lacking(subject, str(error), remedy)
         return
@@ -245,17 +287,24 @@ def _stored_licence(settings: Settings, spec: SourceSpec) -> str | None:
         return imported_licence(store, described)
 
 
-def _check_videos(subject: str, source: VideoSourceSpec) -> Iterator[Finding]:
-    """Check whether the local addresses of a source name videos."""
+def _check_videos(subject: str, source: VideoSourceSpec) -> tuple[list[Finding], int]:
+    """Check the local addresses of a source; return what is wrong, and the number of videos."""
     from loupe.sources.video.finding import FoundVideo, find_videos
 
+    wrong, videos = [], 0
+    if (folder := source.detections) is not None and not any(folder.rglob("*.txt")):
+        what = f"{folder} has no .txt file" if folder.exists() else f"there is no {folder}"
+        wanted = "the folder with a MOTChallenge file for each video (street.mp4: street.txt)"
+        remedy = f"give {wanted}, or leave detections out"
+        wrong.append(lacking(subject, f"detections: {what}", remedy))
     for address in source.videos:
-        found = iter(()) if "://" in address else find_videos(address)
-        first = next(found, None)
-        if first is None or isinstance(first, FoundVideo):
-            continue
-        if not any(isinstance(one, FoundVideo) for one in found):
-            yield lacking(subject, first.detail, "see docs/video.md#naming-videos")
+        found = [] if "://" in address else list(find_videos(address))
+        count = sum(isinstance(one, FoundVideo) for one in found)
+        videos += count
+        if found and not count:
+            detail = next(one.detail for one in found if not isinstance(one, FoundVideo))
+            wrong.append(lacking(subject, detail, "see docs/video.md#naming-videos"))
+    return wrong, videos
 
 
 def _require_ready(
@@ -280,7 +329,7 @@ def _require_ready(
     servers = [one for one in spec.models(build, profile) if isinstance(one, OpenAIChat)]
     for model in servers:
         require_prices(model.ref, model.prices, context.budget)
-    findings = check_build(context.settings, spec, build, profile)
+    findings = check_build(context.settings, spec, build, profile, context.surveys)
     wrong = [one for one in findings if one.verdict is not Verdict.OK]
     if not wrong:
         return
@@ -288,14 +337,31 @@ def _require_ready(
     answered = {row.model for row in rows if row.calls > row.failed}
     dispensable = {f"model {one.ref}" for one in servers if str(one.ref) in answered}
     dispensable |= {SPLIT} if wait else {SPLIT, PEOPLE}
-    missing: list[str] = []
+    missing: list[Finding] = []
     for one in wrong:
         if one.subject in dispensable:
             context.progress.say(f"warning: {one.subject}: {one.detail}; fix: {one.remedy}")
         else:
-            missing.append(f"\n  {one.subject}: {one.detail}\n    fix: {one.remedy}")
+            missing.append(one)
+    _refuse(missing)
+
+
+def require_models(spec: "PipelineSpec[BuildT, Any]", build: BuildT, profile: Profile) -> None:
+    """Stop a preview whose models or prompts a run would refuse, before anything is paid for.
+
+    Raises:
+        ConfigurationError: something is missing; the message lists everything that is.
+    """
+    findings = [*spec.checks(build, profile), *_check_prompts(profile)]
+    findings += _check_others(spec.models(build, profile), findings)
+    _refuse([one for one in findings if one.verdict is not Verdict.OK])
+
+
+def _refuse(missing: Sequence[Finding]) -> None:
     if missing:
-        details = "".join(missing)
+        details = "".join(
+            f"\n  {one.subject}: {one.detail}\n    fix: {one.remedy}" for one in missing
+        )
         raise ConfigurationError(f"the run cannot start, and no model was called:{details}")
 
 
@@ -443,7 +509,11 @@ class PipelineSpec(Generic[BuildT, RunT]):
         models: the models and services of a profile that a build needs.
         checks: finds what makes a build impossible with a profile, besides missing files, terms,
             people and models.
+        checks_of_surveys: finds what makes it impossible in what was read of its sources.
         is_demonstration: whether `demonstrate` draws data; otherwise its build is a user's.
+        quotas: what its builds ask of a dataset; needs the `name` by which it is found later, that
+            of its entry point (`loupe.pipelines`).
+        takes_rendered_images: whether its sources may be rendered images with their truths.
     """
 
     form: type[BuildT]
@@ -453,7 +523,11 @@ class PipelineSpec(Generic[BuildT, RunT]):
     version: Callable[[BuildT], str]
     models: Callable[[BuildT, Profile], Sequence[ModelSpec]] = lambda _build, _profile: ()
     checks: Callable[[BuildT, Profile], Iterable[Finding]] = lambda _build, _profile: ()
+    checks_of_surveys: Callable[[Collection[Surveyed]], Iterable[Finding]] = lambda _surveys: ()
     is_demonstration: bool = True
+    name: str = ""
+    quotas: Quotas | None = None
+    takes_rendered_images: bool = False
 
 
 def models_of(steps: Sequence[PipelineStep[Any]]) -> Callable[[Any, Profile], list[ModelSpec]]:
@@ -529,10 +603,14 @@ def run_build(
         LoupeError: see `run_pipeline`.
     """
     settings = context.settings
-    chosen = load_profile(profile or settings.profile)
+    profile = profile or settings.profile
+    chosen = load_profile(profile)
+    context = replace(context, packages=plugin_agents("profiles", profile))
     build = load_build(Path(config), spec.form) if config else spec.demonstrate(settings.home)
     if config is None and spec.is_demonstration:
-        context.progress.say("without a build file, the demonstration is built, from drawn data")
+        context.progress.say(
+            "no build file (--config): building the demonstration, from drawn data"
+        )
     for source in build.sources:
         correct_terms(context, source)
     _require_ready(context, spec, build, chosen, wait=wait)
@@ -544,7 +622,10 @@ def run_build(
         at_end(context)
     if report.waiting:
         in_prefect = context.flow_run != IN_PROCESS
-        note_waiting(settings.home, report.dataset, in_prefect=in_prefect)
+        noted = note_waiting(settings, report.dataset, profile, in_prefect=in_prefect)
+        is_watched = running(settings.home, WATCHER) is not None
+        restarts = settings.continue_builds and noted.is_command and not noted.keys
+        report.goes_on = in_prefect or (is_watched and restarts)
     else:
         forget_waiting(settings.home, report.dataset)
     return report
@@ -573,7 +654,10 @@ def run_pipeline(
         if key in build.gates:
             policy = parse_policy(build.gates[key])
             run.queues[name] = declared.queue(build.dataset, name, policy)
-    _run_steps(run, spec.steps)
+    _run_steps(run, spec.steps[:1])  # which may refuse the build
+    if spec.quotas is not None:
+        store_settings(context, build.dataset, QUOTAS_STAGE, "1", {"pipeline": spec.name})
+    _run_steps(run, spec.steps[1:])
     run.report.count_costs(context.store)
     return run.report
 
@@ -610,7 +694,7 @@ def review(
     for one in dropped_counts(context.store, queue.dataset):
         if queue.name == f"{one.dataset}-{one.stage}":
             context.progress.say(
-                f"queue {queue.name}: {one.inputs:,} dropped as {one.reason}, as nobody looks "
+                f"queue {queue.name}: {one.inputs:,} dropped as {one.reason}, because nobody looks "
                 f"(policy {queue.policy}); see them with: loupe quarantine {queue.dataset}"
             )
     if not waiting:
@@ -633,7 +717,8 @@ def review(
         time.sleep(_REVIEW_POLL_SECONDS)
         pull_answers()
         pushed = push_tasks()
-    return waiting, {who: f"{desks(who).url}/projects/{at}/data" for who, at in pushed.projects}
+    address = label_studio_address(context.settings)
+    return waiting, {who: f"{address}/projects/{at}/data" for who, at in pushed.projects}
 
 
 def _left_by_policy(store: Store, queue: Queue) -> int:

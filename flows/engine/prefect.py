@@ -80,8 +80,7 @@ def run_in_prefect(build: Callable[[RunContext], RunReport], budget: Budget) -> 
     create_markdown_artifact(report.markdown, key=key)
     get_run_logger().info(report.sentence)
     if isinstance(report, BuildReport) and report.waiting:
-        message = f"{report.sentence}; the queue watcher of loupe up then resumes this run"
-        paused: State[None] = Paused(message=message, reschedule=deployment.id is not None)
+        paused: State[None] = Paused(message=report.sentence, reschedule=deployment.id is not None)
         _add_tag(paused_tag(report.dataset))
         _set_state(paused)
         # Ends this process and leaves its run paused: a worker runs it again after it is resumed.

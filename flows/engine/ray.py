@@ -18,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import chdir, contextmanager
@@ -38,6 +39,7 @@ _START_SECONDS = 300.0  # for the first actor: a cluster may have to start a mac
 _CLOCK_PER_PROCESSOR_SECOND = 12  # a worker process is ended after ten times its expected duration
 _GRACE_SECONDS = 400.0  # a worker process may take 300 to start
 _MOST_LOSSES = 3
+_KEPT_SECONDS = 60.0  # actors that nobody uses, with the model that they have loaded
 _LONGEST_SOCKET = 103 if sys.platform == "darwin" else 107  # bytes of a path
 _SOCKET_BYTES = len(
     "/ray-12345678/s/session_2026-01-01_00-00-00_000000_1234567/sockets/plasma_store.123"
@@ -45,13 +47,24 @@ _SOCKET_BYTES = len(
 
 
 class _Ray(Generic[ItemT, ResultT]):
-    """Runs a computation in actors, which are started on demand."""
+    """Runs a computation in actors, which are started on demand.
+
+    Attributes:
+        threads: how many threads keep the actors busy.
+        users: how many blocks of `open_ray` use them.
+        is_usable: whether another may: none of them has ended with an error.
+        left_at: when the last block ended, by the monotonic clock.
+    """
 
     def __init__(self, ray: Any, program: Computation[ItemT, ResultT], settings: Settings) -> None:
         cpus = program.cpus if settings.engine_cpus is None else settings.engine_cpus
         gpus = program.gpus if settings.engine_gpus is None else settings.engine_gpus
+        self.users = 0
+        self.is_usable = True
+        self.left_at = 0.0
         self._ray = ray
         self._program = program
+        self._settings = settings
         self._module = type(program).__module__
         self._seconds = settings.engine_seconds
         self._workers = settings.engine_workers or _room(ray, cpus, gpus)
@@ -138,13 +151,17 @@ class _Ray(Generic[ItemT, ResultT]):
             self._start()
 
     def _start(self) -> None:
-        """Start an actor and ask it which code it runs; it becomes idle when it has answered.
+        """Start an actor and ask it which code it runs; it becomes idle when it has answered."""
+        actor = self._new.remote(has_gpus=self._has_gpus)
+        self._actors.add(actor)
+        self._ask(actor)
+
+    def _ask(self, actor: Any) -> None:
+        """Ask an actor which code it runs.
 
         The callback runs in a thread that Ray needs for everything else, so it only enqueues the
         actor.
         """
-        actor = self._new.remote(has_gpus=self._has_gpus)
-        self._actors.add(actor)
         answer = actor.revision.remote(self._module).future()
         answer.add_done_callback(lambda answer: self._idle.put((actor, answer)))
 
@@ -172,10 +189,80 @@ class _Ray(Generic[ItemT, ResultT]):
         self._actors.discard(actor)
         self._ray.kill(actor)
 
+    def is_for(self, program: Computation[Any, Any], settings: Settings) -> bool:
+        """Tell whether the actors run an equal program under the same settings."""
+        return self.is_usable and program == self._program and settings == self._settings
+
+    def check_idle(self) -> None:
+        """Ask idle actors again before they are given work: they may have been lost since."""
+        with self._lock:
+            for _ in range(self._idle.qsize()):
+                found = self._idle.get()
+                if not isinstance(found, LoupeError):
+                    self._ask(found[0])
+
     def close(self) -> None:
         with self._lock:
             for actor in list(self._actors):
                 self._discard(actor)
+
+
+class _Pools:
+    """The actors of this process, by program.
+
+    Those that nobody uses are kept for a minute: a stage may open its program for every chunk, and
+    loading a model takes long. They end earlier if another program needs their place, and after an
+    error as soon as nobody uses them.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._known: list[_Ray[Any, Any]] = []
+
+    @contextmanager
+    def opened(
+        self, ray: Any, program: Computation[ItemT, ResultT], settings: Settings
+    ) -> Iterator[_Ray[ItemT, ResultT]]:
+        """Open the actors of a program."""
+        with self._lock:
+            fitting = (one for one in self._known if one.is_for(program, settings))
+            actors: _Ray[ItemT, ResultT] | None = next(fitting, None)
+            if actors is None:
+                self._close_unused(0.0)
+                actors = _Ray(ray, program, settings)
+                self._known.append(actors)
+            elif not actors.users:
+                actors.check_idle()
+            actors.users += 1
+        try:
+            yield actors
+        except BaseException:
+            actors.is_usable = False
+            raise
+        finally:
+            with self._lock:
+                actors.users -= 1
+                actors.left_at = time.monotonic()
+            self.close_unused()
+            timer = threading.Timer(_KEPT_SECONDS, self.close_unused)
+            timer.daemon = True
+            timer.start()
+
+    def close_unused(self, seconds: float = _KEPT_SECONDS) -> None:
+        """End the actors that nobody has used for so long, or that nobody may use."""
+        with self._lock:
+            self._close_unused(seconds)
+
+    def _close_unused(self, seconds: float) -> None:
+        now = time.monotonic()
+        for actors in list(self._known):
+            is_old = now - actors.left_at >= seconds or not actors.is_usable
+            if is_old and not actors.users:
+                self._known.remove(actors)
+                actors.close()
+
+
+_pools = _Pools()
 
 
 @contextmanager
@@ -183,6 +270,8 @@ def open_ray(
     settings: Settings, program: Computation[ItemT, ResultT]
 ) -> Iterator[_Ray[ItemT, ResultT]]:
     """Open an engine that runs `program` on the cluster of the settings.
+
+    Its actors, with the model that they have loaded, are kept for the next block (`_Pools`).
 
     Raises:
         MissingExtraError: Ray is not installed.
@@ -197,11 +286,8 @@ def open_ray(
             "cluster do not share; keep blobs in a bucket (LOUPE_BLOBS_URL=s3://bucket/path), or "
             "use LOUPE_ENGINE=processes"
         )
-    engine = _Ray(ray, program, settings)
-    try:
-        yield engine
-    finally:
-        engine.close()
+    with _pools.opened(ray, program, settings) as actors:
+        yield actors
 
 
 def _connected(settings: Settings) -> Any:

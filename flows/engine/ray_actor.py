@@ -6,7 +6,7 @@ Values are passed on as bytes; their types are imported only in the worker proce
 import hashlib
 import os
 import pickle
-from functools import cache
+from functools import cache, partial
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
@@ -36,7 +36,7 @@ class Actor:
         `chunk` are the pickled function and its arguments.
         """
         try:
-            return run_limited(_work, chunk, seconds=seconds, imports=(module,)), None
+            return _run(chunk, seconds=seconds, imports=(module,)), None
         except Exception as error:  # noqa: BLE001 - raised again by the driver
             return b"", packed_error(error)
 
@@ -44,6 +44,9 @@ class Actor:
 def _work(chunk: bytes) -> bytes:
     function, *arguments = pickle.loads(chunk)  # noqa: S301 - of the driver
     return pickle.dumps(function(*arguments))
+
+
+_run = partial(run_limited, _work, inherits=True)
 
 
 @cache

@@ -11,15 +11,17 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from loupe.annotate.audits import choice_results
+from loupe.annotate.audits import CHOICES_STAGE, Direction, choice_results
 from loupe.annotate.queues import Queue, flag_reasons, load_queues, newest_reports
 from loupe.annotate.statistics.agreement import Estimate, agreement
 from loupe.annotate.statistics.label_errors import label_errors
 from loupe.annotate.statistics.queue import shared_answers
+from loupe.checks.rewrites import reading_checks
 from loupe.db.annotations import count_annotations
+from loupe.db.configurations import AskedChecks, asked_checks, configurations_of
 from loupe.db.decisions import decided_by_people
-from loupe.db.entities import LIVE, fetch, find, pages, parents_of
-from loupe.db.quarantine import asked_checks, unused_answers
+from loupe.db.entities import LIVE, StoredEntity, fetch, fetch_parents, find, pages
+from loupe.db.quarantine import unused_answers
 from loupe.db.release_rows import corrections_of, snapshot
 from loupe.db.releases import (
     StoredRelease,
@@ -48,6 +50,7 @@ from loupe.models.embedding import Vectors
 from loupe.models.profiles.loader import load_profile
 from loupe.models.profiles.settings import Settings
 from loupe.release.build import Inspection, build_release, no_inspection
+from loupe.release.card.strata import count_strata
 from loupe.release.contamination import Certify, Checks, WrittenSample
 from loupe.release.format.publishable import published_name
 from loupe.release.format.row_files import ListedRelease
@@ -68,9 +71,16 @@ from loupe.schemas.base import Record, canonical_json, digest_of
 from loupe.schemas.build import Build
 from loupe.schemas.embedding import PlainModelSpec
 from loupe.schemas.errors import ConfigurationError, IntegrityError, UsageError
-from loupe.schemas.proposals import ChoiceTest
+from loupe.schemas.grouping import grouped
+from loupe.schemas.profile import FaithfulnessSettings
+from loupe.schemas.proposals import ChoiceTest, Confusion
 from loupe.schemas.provenance import Role
-from loupe.schemas.quality import CaptionCheck, ErrorStatistics, JudgeMeasurement, summarise
+from loupe.schemas.quality import (
+    CaptionCheck,
+    ErrorStatistics,
+    MeasuredJudge,
+    summarise,
+)
 from loupe.schemas.records import Image
 from loupe.schemas.release import (
     AgreementStatistics,
@@ -80,6 +90,7 @@ from loupe.schemas.release import (
     Manifest,
     NearestStatistics,
     OriginalsStatistics,
+    TextChecks,
     UnusedStatistics,
 )
 from loupe.schemas.taxonomy import Tier
@@ -135,57 +146,88 @@ def error_statistics(store: Store, settings: Settings, dataset: str) -> tuple[Er
     return tuple(one.statistics for one in found if one is not None)
 
 
-MEASURED_JUDGE = "measured_judge"
-"""The stage of settings with the measurement of a judge."""
+DRAWN_SPLIT = "drawn_split"
+"""The stage of settings with the wanted share of identities for testing."""
 
 
-def judge_statistics(store: Store, dataset: str) -> tuple[JudgeStatistics, ...]:
-    """Compare the second opinions on the rewrites of a dataset with the rules and with people."""
+def judge_statistics(
+    store: Store, dataset: str, tier: Tier | None = None
+) -> tuple[JudgeStatistics, ...]:
+    """Compare the second opinions on the texts of a dataset with the rules and with people.
+
+    With a `tier`, only those on captions of this tier of a benchmark of tasks.
+    """
     objects: dict[tuple[str, str], bool] = {}
+    beside_images = set[str]()
     for page in pages(find(store, dataset, CaptionCheck.kind)):
         checks = {one.id: one.record(CaptionCheck) for one in page}
         by_judges = {id_: check for id_, check in checks.items() if check.judge}
-        parents = parents_of(store, by_judges, Role.EXAMINES)
+        parents = fetch_parents(store, by_judges, Role.EXAMINES)
         for id_, check in by_judges.items():
-            (rewrite,) = parents[id_]
-            objects[str(check.judge), rewrite] = bool(check.warnings)
-    rewrites = fetch(store, {rewrite for _, rewrite in objects})
-    ids = [id_ for id_, one in rewrites.items() if one.state != "withdrawn"]
+            (text,) = parents[id_]
+            if text.kind == Confusion.kind and tier == "v0":  # asked about since v1
+                continue
+            key = str(check.judge), _caption_of(text)
+            objects[key] = objects.get(key, False) or bool(check.warnings)
+            if check.beside == "image":
+                beside_images.add(key[1])
+    texts = fetch(store, {text for _, text in objects})
+    ids = [id_ for id_, one in texts.items() if one.state != "withdrawn"]
     reports = newest_reports(store, ids)
     with store.read() as connection:
         reviewed = decided_by_people(connection, ids)
-    found: dict[str, Counter[str]] = defaultdict(Counter)
+    found: dict[tuple[str, bool], Counter[str]] = defaultdict(Counter)
     for (judge, id_), flagged in objects.items():
-        if id_ not in reports:  # withdrawn
+        is_rewrite = id_ in reports
+        if texts[id_].state == "withdrawn" or not (is_rewrite or id_ in beside_images):
             continue
-        counts = found[judge]
-        counts["rewrites"] += 1
+        counts = found[judge, is_rewrite]
+        counts["texts"] += 1
         counts["flagged"] += flagged
-        counts["as_rules"] += flagged == (reports[id_].verdict == "suspect")
+        if is_rewrite:
+            counts["as_rules"] += flagged == (reports[id_].verdict == "suspect")
         counts["reviewed"] += id_ in reviewed
-        counts["as_people"] += id_ in reviewed and flagged == (rewrites[id_].state != "accepted")
-    measured = _measured_judges(store, dataset)
+        counts["as_people"] += id_ in reviewed and flagged == (texts[id_].state != "accepted")
+    stated = (
+        one.record(MeasuredJudge) for one in find(store, dataset, MeasuredJudge.kind, states=LIVE)
+    )
+    measured = {one.judge: one.measured for one in stated}
     return tuple(
-        JudgeStatistics(judge=published_name(judge), measured=measured.get(judge), **counts)
-        for judge, counts in sorted(found.items())
+        JudgeStatistics(
+            judge=published_name(judge),
+            measured=measured.get(judge) if is_rewrite else None,
+            **counts,
+        )
+        for (judge, is_rewrite), counts in sorted(found.items())
     )
 
 
-def _measured_judges(store: Store, dataset: str) -> dict[str, JudgeMeasurement]:
-    """Return what the profiles of a dataset's runs state of their judges, the last of each."""
-    measured: dict[str, JudgeMeasurement] = {}
-    for one in find(store, dataset, StageSettings.kind):
-        settings = one.record(StageSettings)
-        if settings.stage == MEASURED_JUDGE:
-            values = settings.values["measured"]
-            measured[settings.values["judge"]] = JudgeMeasurement.model_validate(values)
-    return measured
+def _caption_of(text: StoredEntity) -> str:
+    """Return the id of the caption that a judge was asked about, or of a group of captions."""
+    asked = text.record(Confusion).caption_id if text.kind == Confusion.kind else None
+    return asked or text.id
 
 
-def _may_show_persons(store: Store, dataset: str) -> bool | None:
-    """Return False if the checks of the dataset do not include that of persons; else None."""
-    asked = asked_checks(store, dataset)
-    return False if asked is not None and "person" not in asked else None
+def _text_checks(asked: AskedChecks | None) -> TextChecks | None:
+    """Return the checks of rewrites, and which of them read what a text states."""
+    if asked is None:
+        return None
+    settings = FaithfulnessSettings.model_validate(asked.settings)
+    return TextChecks(
+        language=settings.language,
+        checks=asked.checks,
+        reading=reading_checks(asked.checks, settings),
+    )
+
+
+def _test_share(store: Store, dataset: str) -> float | None:
+    """Return the share of identities for testing that the last run asked for, if it drew any."""
+    drawn = [
+        one.record(StageSettings).values["test_share"]
+        for one in find(store, dataset, StageSettings.kind, states=LIVE)
+        if one.record(StageSettings).stage == DRAWN_SPLIT
+    ]
+    return drawn[-1] if drawn else None
 
 
 def _rounded(value: float | None) -> float | None:
@@ -217,6 +259,7 @@ def release_checks(
     """
     stated = facts or release_facts(settings.releases_file, dataset)
     queue = load_queues(settings.queues_file).queue(dataset, _CHOICES)
+    asked = asked_checks(store, dataset)
 
     def nearest(samples: Sequence[WrittenSample]) -> NearestStatistics:
         spec = embedder or load_profile(settings.profile).contrast.embedder
@@ -236,10 +279,13 @@ def release_checks(
         originals=partial(_originals_statistics, store, dataset),
         quotas=partial(quota_statistics, store, dataset),
         about=stated.about,
-        of_persons=_may_show_persons(store, dataset),
+        text_checks=_text_checks(asked),
+        test_share=_test_share(store, dataset),
+        of_persons=False if asked is not None and "person" not in asked.checks else None,
         permitted_terms=stated.permitted_terms,
         images=stated.images,
         certify=_certified_by(stated.accepted_shortcuts, progress),
+        strata=count_strata,
     )
 
 
@@ -307,10 +353,23 @@ def choice_statistics(store: Store, queue: Queue) -> tuple[ChoiceStatistics, ...
     sizes = Counter(one.record(ChoiceTest).direction for one in tests if one.state != "withdrawn")
     if not sizes:
         return ()
+    drawn = configurations_of(store, CHOICES_STAGE, None, queue.dataset)
+    similar_by = {
+        direction: tuple(dict.fromkeys(published_name(one[key]) for one in drawn))
+        for direction, key in _SIMILARITY_OF_OPTIONS.items()
+    }
     return tuple(
-        ChoiceStatistics(**one._asdict(), size=sizes[one.direction])
+        ChoiceStatistics(
+            **one._asdict(), size=sizes[one.direction], similar_by=similar_by[one.direction]
+        )
         for one in choice_results(store, queue)
     )
+
+
+_SIMILARITY_OF_OPTIONS: dict[Direction, str] = {
+    "caption-to-image": "image_similarity",
+    "image-to-caption": "caption_similarity",
+}
 
 
 def _unused_statistics(store: Store, dataset: str) -> tuple[UnusedStatistics, ...]:
@@ -326,17 +385,21 @@ def _unused_statistics(store: Store, dataset: str) -> tuple[UnusedStatistics, ..
 
 def _gate_statistics(store: Store, dataset: str) -> tuple[GateStatistics, ...]:
     """Count who or what decided at the gates of a dataset."""
-    found: dict[str, list[tuple[str, int]]] = defaultdict(list)
-    for one in gate_counts(store, dataset):
-        found[one.queue.removeprefix(f"{dataset}-")].append((one.policy, one.entities))
-    return tuple(
-        GateStatistics(
-            gate=gate,
-            by_people=sum(count for policy, count in counts if not policy),
-            by_policy=tuple(one for one in counts if all(one)),
-        )
-        for gate, counts in sorted(found.items())
+    found = grouped(
+        (one.queue.removeprefix(f"{dataset}-"), one) for one in gate_counts(store, dataset)
     )
+    statistics = []
+    for gate, counts in sorted(found.items()):
+        of_policies = [one for one in counts if one.policy]
+        statistics.append(
+            GateStatistics(
+                gate=gate,
+                by_people=sum(one.entities for one in counts if not one.policy),
+                by_policy=tuple((one.policy, one.entities) for one in of_policies if one.entities),
+                rejected=tuple((one.policy, one.rejected) for one in of_policies if one.rejected),
+            )
+        )
+    return tuple(statistics)
 
 
 def _originals_statistics(store: Store, dataset: str) -> tuple[OriginalsStatistics, ...]:

@@ -153,7 +153,7 @@ class StageReport:
         parts = ["nothing to do" if self.is_idle else f"{self.done:,} done"]
         if self.passed_over:
             parts.append(f"{self.passed_over:,} are no inputs of it")
-        if self.already_done:
+        if self.already_done and not self.is_idle:
             parts.append(f"{self.already_done:,} finished earlier")
         for counts, word in ((self.rejected, "rejected"), (self.deferred, "left for later")):
             if counts:
@@ -186,7 +186,7 @@ def known_sum(value: float | None, unknown: int) -> str:
     return f"at least {shown}" if unknown else shown
 
 
-_SECONDS_BETWEEN_LINES = 10.0
+_SECONDS_BETWEEN_LINES = 8.0  # before the command line says that it is at work
 _LONGEST_SILENCE_SECONDS = 60.0  # while nothing changes
 _SECONDS_BETWEEN_LOOKS = 1.0
 
@@ -249,7 +249,7 @@ class _Shown:
 
 
 class LineProgress(Progress):
-    """Shows the summary of each stage and, after ten seconds of silence, how far it is.
+    """Shows the summary of each stage and, after eight seconds of silence, how far it is.
 
     A line says what the stage waits for. While nothing changes, lines become rarer.
     """

@@ -273,7 +273,7 @@ def _record(
             raise ConfigurationError(
                 f"dataset {dataset!r} already holds another draw from {spec.name} "
                 f"(seed {record.seed}, {record.identities_drawn} identities, "
-                f"{record.images_drawn} images), or what it held with other columns, another split "
-                f"or another file; build under another dataset name"
+                f"{record.images_drawn} images): the seed, the limits, or the file, columns, split "
+                f"or images of the source were different; build under another dataset name"
             )
     return get_or_create_entity(context, sample, dataset, [(Role.DRAWN_FROM, source.id)])

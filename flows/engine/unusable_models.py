@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from math import ceil
 
 from loupe.annotate.queues import Queue, dropped_by_gates
+from loupe.db.configurations import JUDGING_STAGES
 from loupe.db.quarantine import (
-    JUDGING_STAGES,
     REPEATS_SIBLING,
     dropped_share,
     quarantined,

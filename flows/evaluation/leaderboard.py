@@ -11,7 +11,7 @@ from loupe.db.evaluations import StoredEvaluation, evaluations_of
 from loupe.db.releases import find_release
 from loupe.db.store import Store
 from loupe.release.card.published import contrastive_dataset
-from loupe.release.format.manifest import MANIFEST
+from loupe.release.format.manifest import MANIFEST, release_folder
 from loupe.release.format.row_files import ListedRelease, chosen_split
 from loupe.retrieval.paired import corrected_for_best, paired_difference
 from loupe.retrieval.published import PublishedTable, named_datasets, published_on
@@ -43,7 +43,12 @@ _OWN_GALLERY = "own gallery"
 _OF_PERSONS = ("source", "granularity", "wording", "words")
 """The domains, granularities, styles and lengths of UFine3C, which are compared by mSD, too."""
 _RECALLS = 3  # of the metrics; those of contrastive pairs follow them
+_STRATA_NOTE = (
+    "People by what the captions of their image state, not by what it shows; nobody was asked. "
+    "(few): fewer than 30 people, whose scores say little."
+)
 _NOTES = {
+    **dict.fromkeys(("sex", "age", "skin", "clothing"), _STRATA_NOTE),
     "difference": "Pairs of an anchor and an image that differs from it in one detail, in both "
     "orders, by the type of that detail; ties are errors. FG-CDE is 100 − FG-CDA.",
     "aspect": "The same pairs, types of one aspect pooled.",
@@ -296,6 +301,10 @@ class Leaderboard(NamedTuple):
     def notes(self) -> tuple[str, ...]:
         """Sentences about the scores: what is not scored, and which models they may favour."""
         chose = {one.embedder for one in self.manifest.embedders}
+        form = self.manifest.form
+        chose |= (
+            {name for one in form.steps if one.selects for name in one.models} if form else set()
+        )
         names = {
             row.name: None
             for one in self.boards
@@ -335,11 +344,8 @@ def locate_release(store: Store, name: str) -> FoundRelease:
         UsageError: there is no such release.
         IntegrityError: the manifest in that folder is invalid or was changed.
     """
-    folder = Path(name)
-    if (folder / MANIFEST).is_file():
+    if (folder := release_folder(name)) is not None:
         return FoundRelease(ListedRelease(folder).manifest, folder)
-    if folder.is_dir():
-        raise UsageError(f"there is no release in {folder}: it holds no {MANIFEST}")
     found = find_release(store, name)
     there = (found.folder / MANIFEST).is_file()
     return FoundRelease(found.manifest, found.folder if there else None)

@@ -4,6 +4,7 @@ import re
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, cast
 
@@ -35,6 +36,8 @@ from loupe.flows.withdrawal.releases import known_notices, withdrawal_of
 from loupe.models.embedding import Vectors
 from loupe.models.profiles.loader import load_profile
 from loupe.models.transformers_embedder import BlipFamily, load_transformers_embedder
+from loupe.release.card.facts import is_all_drawn
+from loupe.release.card.strata import strata_hint, strata_of_rows
 from loupe.release.format.row_files import ReadRelease, read_release
 from loupe.release.format.rows import ReleasedCaption, ReleaseRow
 from loupe.retrieval.contrastive import (
@@ -81,8 +84,10 @@ from loupe.schemas.evaluation import (
     GroupResult,
     ShownItem,
 )
+from loupe.schemas.plugins import plugins
 from loupe.schemas.profile import EditCheckSettings
 from loupe.schemas.release import UNSTATED, Manifest
+from loupe.schemas.validation import nearest_hint
 
 # Images and texts of a release as queries and gallery, with the groups they belong to.
 
@@ -105,9 +110,14 @@ def sides(read: ReadRelease, images: Vectors, texts: Vectors) -> tuple[Side, Sid
     words = [
         length_group(len(caption.text.split())) for row in read.rows for caption in row.captions
     ]
+    strata = strata_of_rows(read)
+    of_images = {**_groups(read.manifest, list(read.rows)), **strata}
     of_texts = {**_groups(read.manifest, rows), "wording": wording, "words": words}
+    for dimension, labels in strata.items():
+        counted = zip(labels, read.rows, strict=True)
+        of_texts[dimension] = [label for label, row in counted for _ in row.captions]
     return (
-        Side.of(shown, images, _telling(_groups(read.manifest, list(read.rows))), "images"),
+        Side.of(shown, images, _telling(of_images), "images"),
         Side.of(list(shown_texts(read)), texts, _telling(of_texts), "texts"),
     )
 
@@ -144,13 +154,16 @@ def shown_texts(read: ReadRelease) -> Iterator[ShownItem]:
             yield image.model_copy(update=fields)
 
 
-def _scored_directions(read: ReadRelease) -> tuple[Direction, ...]:
-    """The directions in which a release is scored.
+def _image_names(read: ReadRelease) -> list[str]:
+    return [row.file_path for row in read.rows]
 
-    If some images have no captions, they are candidates only, and image to text is not scored (as
-    ReCoS does with its v2).
-    """
-    return DIRECTIONS if all(row.captions for row in read.rows) else ("text-to-image",)
+
+def _text_names(read: ReadRelease) -> list[str]:
+    names = []
+    for row in read.rows:
+        count = range(1, len(row.captions) + 1)
+        names += [f"caption {place} of {row.file_path}" for place in count]
+    return names
 
 
 def _groups(manifest: Manifest, rows: list[ReleaseRow]) -> Groups:
@@ -371,6 +384,8 @@ def evaluate_release(
     """
     read = read_release(folder, split, check_images=check_images)
     spec = pinned(without_reranking(spec) if _is_contrastive(read) else spec)
+    if hint := strata_hint(read):
+        context.progress.say_once(hint)
     started = time.monotonic()
     embedded = _embedded(context, read, spec)
     embedding_seconds = time.monotonic() - started
@@ -438,7 +453,9 @@ def _matching(context: RunContext, read: ReadRelease, spec: EmbedderSpec) -> _Ma
         return None
     model = load_transformers_embedder(spec)
     if not isinstance(model, BlipFamily):
-        raise UsageError(f"{spec.ref} has no matching head to rerank with: only BLIP and BLIP-2")
+        raise UsageError(
+            f"{spec.ref} has no matching head to rerank with; only BLIP and BLIP-2 have one"
+        )
     context.progress.say(f"the first {spec.rerank} of each query are sorted by the matching head")
     return _Matching(model, spec.rerank, read)
 
@@ -520,9 +537,10 @@ def _embedded(
     A model may take another instruction in each direction; precomputed vectors serve both.
     """
     texts = [caption.text for row in read.rows for caption in row.captions]
-    directions = _scored_directions(read)
+    # Images without captions are candidates only: then image to text is not scored (ReCoS' v2).
+    directions = DIRECTIONS if all(row.captions for row in read.rows) else ("text-to-image",)
     if isinstance(spec, PrecomputedEmbedder):
-        given = _Embedded(*read_vectors(spec, len(read.rows), len(texts)))
+        given = _Embedded(*read_vectors(spec, _image_names(read), _text_names(read)))
         return dict.fromkeys(directions, given)
     files = [image_file(row.sha256, read.folder / row.file_path) for row in read.rows]
     coarse = _coarse_texts(read) if _is_contrastive(read) else []
@@ -532,11 +550,14 @@ def _embedded(
         of_images = cast("EmbeddingModelSpec", directed(spec, _ASKING[direction]))
         key = of_images.model_dump_json()
         if key not in known:
-            cached = CachedEmbedder(
-                context.store, of_images, context.progress, settings=context.settings
+            make = partial(
+                CachedEmbedder,
+                context.store,
+                progress=context.progress,
+                settings=context.settings,
             )
-            images = cached.embed_images(files)
-            embedder = CachedEmbedder(context.store, of_texts(of_images), context.progress)
+            images = make(of_images).embed_images(files)
+            embedder = make(of_texts(of_images))
             known[key] = _Embedded(
                 images,
                 embedder.embed_texts(texts),
@@ -551,6 +572,7 @@ def _embedded(
 _NAMED = re.compile(
     r"(?P<provider>open_clip|transformers|mllm):(?P<name>.+?)(@(?P<revision>[^@]+))?"
 )
+_OF_PLUGIN = "plugin:"
 _SPEC: TypeAdapter[Any] = TypeAdapter(EmbedderSpec)
 
 
@@ -632,6 +654,11 @@ def run_evaluation(context: RunContext, request: EvaluationRequest) -> Evaluatio
     _warn_of_withdrawals(context, found)
     stored: list[Stored] = []
     for spec in requested_embedders(request, context.settings.profile):
+        if spec.provider.startswith("builtin") and not is_all_drawn(found.manifest):
+            context.progress.say(
+                f"warning: {spec.ref} is built in and knows only the pictures of Loupe's "
+                f"demonstrations; its scores mean nothing here"
+            )
         check = request.check_images and not stored  # once is enough
         stored.append(
             evaluate_release(context, found.folder, spec, split=request.split, check_images=check)
@@ -682,7 +709,7 @@ def requested_embedders(request: EvaluationRequest, profile: str) -> tuple[Embed
 
 
 def named_embedder(text: str) -> EmbedderSpec:
-    """The embedder called `builtin` or `PROVIDER:NAME@REVISION`.
+    """The embedder called `builtin`, `PROVIDER:NAME@REVISION`, or `plugin:NAME`.
 
     Raises:
         UsageError: `text` is neither.
@@ -691,13 +718,19 @@ def named_embedder(text: str) -> EmbedderSpec:
         return BuiltinEmbedder()
     if text == "builtin-stills":
         return BuiltinStillsEmbedder()
+    if text.startswith(_OF_PLUGIN):
+        name = text.removeprefix(_OF_PLUGIN)
+        if name not in plugins("models"):
+            hint = nearest_hint(name, plugins("models"))
+            raise UsageError(f"no installed package adds the embedder {name!r}; {hint}")
+        return _specified({"provider": "plugin", "name": name}, f"the embedder {text!r}")
     match = _NAMED.fullmatch(text)
     if match is None:
         raise UsageError(
             f"an embedder must be 'builtin', 'builtin-stills', or like "
             f"'open_clip:ViT-B-16-quickgelu@openai', "
-            f"'transformers:google/siglip2-base-patch16-224@main' or 'mllm:NAME@REVISION'; "
-            f"got {text!r}"
+            f"'transformers:google/siglip2-base-patch16-224@main', 'mllm:NAME@REVISION' or "
+            f"'plugin:NAME'; got {text!r}"
         )
     return _specified(match.groupdict(default="main"), f"the embedder {text!r}")
 

@@ -18,15 +18,18 @@ from loupe.annotate.queues import Queue, load_queues, without_left_out
 from loupe.db.decisions import decide, set_active
 from loupe.db.entities import (
     LIVE,
+    SHORTEST_PREFIX,
     AgentRef,
     NewDecision,
     StoredEntity,
     fetch,
+    find,
     find_in_groups,
 )
 from loupe.db.exploring import deactivated_by, rejected_images, releases_with, texts_of
 from loupe.db.gold import reopen_items
 from loupe.db.reviews import pseudonyms, set_priorities
+from loupe.db.store import Store
 from loupe.db.withdrawal_graph import Closure, WithdrawalTarget, closure
 from loupe.flows.engine.context import RunContext
 from loupe.flows.withdrawal.execution import carry_out
@@ -34,7 +37,7 @@ from loupe.flows.withdrawal.plan import confirm, plan_withdrawal, request_of
 from loupe.schemas.base import Record
 from loupe.schemas.errors import LoupeError, UsageError
 from loupe.schemas.records import Caption, Image, Rewrite
-from loupe.schemas.validation import nearest_hint, validated
+from loupe.schemas.validation import nearest_hint, nearest_name, validated
 from loupe.schemas.withdrawal import Ground
 from loupe.schemas.wording import joined, many
 
@@ -49,33 +52,43 @@ _UNCOUNTED = ("annotation",)
 
 
 class Wanted(Record):
-    """What the lead wants done with some images, and why; a withdrawal needs a ground."""
+    """What the lead wants done with some images, and why; a withdrawal needs a ground.
+
+    With `caption`, it is done with those texts of the images that have these words.
+    """
 
     action: str
     reason: str
     items: tuple[str, ...]
     ground: str = ""
+    caption: str = ""
 
 
 class Plan(ABC):
-    """A decision that is not made yet; `images` are those that it would change."""
+    """A decision that is not made yet; `images`, or texts of them, are what it would change."""
 
     def __init__(self, context: RunContext, wanted: Wanted, images: Sequence[StoredEntity]) -> None:
         self.context = context
         self.wanted = wanted
         self.images = images
-        self.unchanged = len(wanted.items) - len(images)
+        self.unchanged = 0 if wanted.caption else len(wanted.items) - len(images)
+
+    @property
+    def counted(self) -> str:
+        """How many images, or texts of images, it would change."""
+        return many(len(self.images), "caption" if self.wanted.caption else "image")
 
     @property
     def phrase(self) -> str:
         """What a person types to confirm the plan; it changes if the plan does."""
-        return f"{self.wanted.action} {len(self.images)}"
+        count = self.counted if self.wanted.caption else len(self.images)
+        return f"{self.wanted.action} {count}"
 
     @property
     def sentence(self) -> str:
         """What would be done, and what follows from it."""
         follows = self.follows()
-        what = f"{self.wanted.action} {many(len(self.images), 'image')}"
+        what = f"{self.wanted.action} {self.counted}"
         skipped = (
             f"; {self.unchanged:,} of the selection would not change" if self.unchanged else ""
         )
@@ -121,16 +134,69 @@ def plan_decision(context: RunContext, wanted: Wanted) -> Plan:
         raise UsageError(
             "none of the images is in the store of this installation: only look at them"
         )
+    if wanted.caption:
+        images = _texts_with(context, images, wanted)
     plan = kind(context, wanted, images)
     if not plan.images:
-        raise UsageError(f"{wanted.action!r} would change none of {many(len(images), 'image')}")
+        noun = "caption" if wanted.caption else "image"
+        raise UsageError(f"{wanted.action!r} would change none of {many(len(images), noun)}")
     return plan
+
+
+def images_called(store: Store, dataset: str, names: Sequence[str]) -> tuple[str, ...]:
+    """Return the ids of images of a dataset that are called by path, file name, or digits of ids.
+
+    Raises:
+        UsageError: none is called so, or several are.
+    """
+    called: dict[str, set[str]] = {name: set() for name in names}
+    paths: set[str] = set()
+    for one in find(store, dataset, Image.kind):
+        path = one.record(Image).file_path
+        paths.add(path)
+        for name in called:
+            is_prefix = len(name) >= SHORTEST_PREFIX and one.id.startswith(name.lower())
+            if is_prefix or path == name or path.endswith(f"/{name}"):
+                called[name].add(one.id)
+    for name, found in called.items():
+        if not found:
+            nearest = nearest_name(name, sorted(paths))
+            hint = f"; did you mean {nearest}?" if nearest else ""
+            raise UsageError(f"no image of {dataset} has the name or the id {name!r}{hint}")
+        if len(found) > 1:
+            raise UsageError(
+                f"{many(len(found), 'image')} of {dataset} are called {name!r}; name "
+                f"one by more of its path, or by its id: {joined(sorted(found)[:3])}"
+            )
+    return tuple(id_ for found in called.values() for id_ in found)
+
+
+def _texts_with(
+    context: RunContext, images: Sequence[StoredEntity], wanted: Wanted
+) -> list[StoredEntity]:
+    """Return the texts of images that have some words.
+
+    Raises:
+        UsageError: there is none, or the action is not one on texts.
+    """
+    if wanted.action not in ("reject", "reopen"):
+        raise UsageError(f"single captions can be rejected or reopened; got {wanted.action!r}")
+    words = " ".join(wanted.caption.split()).casefold()
+    found = []
+    for texts in texts_of(context.store, [one.id for one in images]).values():
+        for one in texts:
+            record = one.record(Rewrite) if one.kind == Rewrite.kind else one.record(Caption)
+            if words in record.text.casefold():
+                found.append(one)
+    if not found:
+        raise UsageError(f"no caption of {many(len(images), 'image')} has {wanted.caption!r}")
+    return found
 
 
 def answer_form(context: RunContext, form: Mapping[str, Any]) -> tuple[bool, str]:
     """Answer the form of the page: plan the decision, or make it if `confirm` is its phrase.
 
-    Returns whether it was made, and a sentence.
+    Returns whether the form can be used as it was filled, and a sentence.
     """
     confirmed = str(form.get("confirm", "")).strip()
     values = {name: value for name, value in form.items() if name != "confirm"}
@@ -139,7 +205,7 @@ def answer_form(context: RunContext, form: Mapping[str, Any]) -> tuple[bool, str
         if confirmed != plan.phrase:
             wrong = f" {confirmed!r} does not confirm it." if confirmed else ""
             how = f"To confirm, type: {plan.phrase}."
-            return False, f"not decided yet.{wrong} {how} What follows: {plan.sentence}"
+            return not confirmed, f"not decided yet.{wrong} {how} What follows: {plan.sentence}"
         return True, f"{plan.carry_out()} (load the page again to see it)"
     except LoupeError as error:
         return False, str(error)
@@ -197,7 +263,7 @@ class _Reject(Plan):
         reason = self.wanted.reason
         decide(store, [NewDecision(one.id, "reject", lead, reason) for one in self.images])
         set_active(store, [one.id for one in self._below], _FOLLOWS, active=False)
-        return f"rejected {many(len(self.images), 'image')}; the next run leaves them out"
+        return f"rejected {self.counted}; the next run leaves them out"
 
 
 class _Reopen(Plan):
@@ -223,7 +289,7 @@ class _Reopen(Plan):
         reason = self.wanted.reason
         decide(store, [NewDecision(one.id, "reopen", lead, reason) for one in self.images])
         set_active(store, [one.id for one in self._below], _FOLLOWS, active=True)
-        return f"reopened {many(len(self.images), 'image')}; the next run uses them again"
+        return f"reopened {self.counted}; the next run uses them again"
 
 
 class _Withdraw(Plan):

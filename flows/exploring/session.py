@@ -19,6 +19,7 @@ from loupe.flows.engine.context import RunContext
 from loupe.flows.engine.embedding import CachedEmbedder, of_texts
 from loupe.flows.engine.report import StageReport
 from loupe.flows.exploring.items import Filter, Items, StoreItems
+from loupe.flows.exploring.looks import Looks
 from loupe.flows.exploring.table import (
     NOTHING_COMPARED,
     Compared,
@@ -40,6 +41,7 @@ from loupe.services.explorer import Studio
 
 FOLDER = "explorer"
 _TAGS = "tags.json"
+_LOOKS = "looks.json"
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]")
 
 
@@ -84,6 +86,7 @@ class Session:
         self._decide = decide
         self._folder = folder_of(context.settings.home, items.name)
         self._table = self._folder / "items.parquet"
+        self._looks = Looks(self._folder / _LOOKS)
         self._lock = threading.Lock()
         self._mark: StateMark | None = None
         self._compared: Compared = NOTHING_COMPARED
@@ -110,8 +113,9 @@ class Session:
         with progress.shown(report, len(ids)):
             self._compare(ids)
             written = write_table(
-                self._table, self._items, ids, self._compared, self._filters, on_page
+                self._table, self._items, ids, self._compared, self._filters, on_page, self._looks
             )
+            self._looks.keep()
         require_fields(self._filters, written.fields)
         if not written.shown:
             raise UsageError(f"no image of {self._items.name} meets the filters")
@@ -189,7 +193,15 @@ class Session:
             if changed:
                 if now.entity != before.entity:
                     self._compare(self._items.ids())
-                write_table(self._table, self._items, changed, self._compared, self._filters)
+                write_table(
+                    self._table,
+                    self._items,
+                    changed,
+                    self._compared,
+                    self._filters,
+                    looks=self._looks,
+                )
+                self._looks.keep()
                 self._load()
             self._mark = now
 

@@ -8,7 +8,13 @@ from loupe.db.entities import datasets_of, fetch
 from loupe.db.exploring import image_ids
 from loupe.db.store import Store
 from loupe.flows.engine.embedding import CachedEmbedder, of_texts
-from loupe.flows.exploring.vectors import best_space, image_vectors, nearest, query_image
+from loupe.flows.exploring.vectors import (
+    best_space,
+    image_vectors,
+    models_with_vectors,
+    nearest,
+    query_image,
+)
 from loupe.retrieval.similarity.distances import single_precision
 from loupe.schemas.errors import UsageError
 from loupe.schemas.profile import Profile
@@ -55,7 +61,7 @@ def similar_images(
         where = " and ".join(datasets) or "the store"
         raise UsageError(
             f"{where} has no vectors of images by a model of the profile {profile.name}; "
-            f"`loupe evaluate` of a release makes them, and so do builds that compare images"
+            f"{_remedy(models_with_vectors(store, digests))}"
         )
     vectors = image_vectors(store, space.key, digests)
     asked: str | None = None
@@ -86,3 +92,15 @@ def similar_images(
         if (place := vectors.places.get(digest)) in by_place
     ]
     return sorted(found, key=lambda one: -one.similarity)[:count]
+
+
+def _remedy(models: Sequence[str]) -> str:
+    if not models:
+        return (
+            "`loupe evaluate` of a release makes them, and so do the step loupe.steps.embed() and "
+            "builds that compare images"
+        )
+    return (
+        f"there are vectors by {', '.join(models)}: choose a profile (--profile) that has this "
+        f"model as [captioning.embedder] or in [[evaluation.embedders]]"
+    )

@@ -6,6 +6,7 @@ whether it is gone. Rows are written in pages, so that memory does not grow with
 
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from itertools import repeat
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,6 +18,7 @@ from loupe.db.embeddings import find_vectors
 from loupe.db.entities import pages
 from loupe.db.store import Store
 from loupe.flows.exploring.items import Filter, Item, Items, Value
+from loupe.flows.exploring.looks import Looks
 from loupe.flows.exploring.vectors import ImageVectors, Neighbours
 from loupe.schemas.errors import UsageError
 from loupe.schemas.validation import nearest_hint
@@ -107,15 +109,17 @@ def write_table(
     compared: Compared,
     filters: Sequence[Filter] = (),
     on_page: Callable[[int], None] = lambda _images: None,
+    looks: Looks | None = None,
 ) -> Written:
     """Write the images that meet all filters; those that do not, or are no longer there, are gone.
 
-    `on_page` is called with the number of images that were read.
+    `on_page` is called with the number of images that were read. With `looks`, the fields that
+    files tell are added.
     """
     shown, names = 0, set[str]()
     with pq.ParquetWriter(path, _SCHEMA) as writer:
         for page in pages(ids, _PAGE):
-            kept, met = _kept(items, page, compared, filters)
+            kept, met = _kept(items, page, compared, filters, looks)
             names |= met
             rows = [_row(item, compared) for item in kept]
             left = set(page) - {item.id for item in kept}
@@ -139,13 +143,18 @@ def require_fields(filters: Sequence[Filter], fields: Collection[str]) -> None:
 
 
 def _kept(
-    items: Items, page: Sequence[str], compared: Compared, filters: Sequence[Filter]
+    items: Items,
+    page: Sequence[str],
+    compared: Compared,
+    filters: Sequence[Filter],
+    looks: Looks | None,
 ) -> tuple[list[Item], set[str]]:
     """Return the images of a page that meet all filters, and the names of the fields that exist."""
     read = list(items.read(page))
+    seen = looks.fields(read) if looks else repeat({}, len(read))
     kept, names = [], set[str]()
-    for item, more in zip(read, compared.fields(read), strict=True):
-        fields = item.fields | more
+    for item, look, more in zip(read, seen, compared.fields(read), strict=True):
+        fields = look | item.fields | more
         names |= fields.keys()
         if all(one.keeps(fields) for one in filters):
             kept.append(item._replace(fields=fields))

@@ -7,16 +7,22 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import TypeAdapter, ValidationError
 
 from loupe.db.embeddings import find_vectors
 from loupe.db.entities import pages
-from loupe.db.exploring import spaces_of
+from loupe.db.exploring import model_names, spaces_of
 from loupe.db.store import Store
 from loupe.flows.engine.embedding import CachedEmbedder, ReadableImage, of_texts, pinned
 from loupe.retrieval.embeddings import FloatRows
 from loupe.retrieval.similarity.distances import rows_on_disk, single_precision
 from loupe.schemas.base import sha256_of
-from loupe.schemas.embedding import EmbeddingModelSpec, PrecomputedEmbedder
+from loupe.schemas.embedding import (
+    BuiltinEmbedder,
+    BuiltinStillsEmbedder,
+    EmbeddingModelSpec,
+    PrecomputedEmbedder,
+)
 from loupe.schemas.errors import LoupeError
 from loupe.schemas.profile import Profile
 from loupe.schemas.similarity import NearDuplicateSettings
@@ -25,7 +31,7 @@ _EXACT_UP_TO = 20_000
 """Above this number of vectors an index finds the nearest ones; nearly always the right ones."""
 _LOOKED_AT = 16
 _SAMPLED = 2_000
-_SEED = 0
+_MODEL: TypeAdapter[EmbeddingModelSpec] = TypeAdapter(EmbeddingModelSpec)
 
 
 class Space(NamedTuple):
@@ -57,6 +63,25 @@ def best_space(store: Store, profile: Profile, digests: Sequence[str]) -> Space 
     known = [key for key in named if found[key]]
     best = max(known or found, key=lambda key: found[key], default=None)
     return None if best is None else named.get(best, Space(best, f"vectors {best[:12]}", None))
+
+
+def models_with_vectors(store: Store, digests: Sequence[str]) -> list[str]:
+    """Return the models, as PROVIDER NAME@REVISION, whose vectors of some files the store has.
+
+    A model with other parameters than the usual ones is not found.
+    """
+    found = spaces_of(store, digests[:_SAMPLED])
+    candidates: list[EmbeddingModelSpec] = [BuiltinEmbedder(), BuiltinStillsEmbedder()]
+    for name, revision in model_names(store):
+        for provider in ("open_clip", "transformers", "mllm", "plugin"):
+            values = {"provider": provider, "name": name, "revision": revision}
+            with suppress(ValidationError):  # such as a name that this provider cannot have
+                candidates.append(_MODEL.validate_python(values))
+    return [
+        f"{spec.provider} {spec.ref}"
+        for spec in candidates
+        if found[CachedEmbedder(store, spec).space("image")]
+    ]
 
 
 def _embedders(profile: Profile) -> Iterator[EmbeddingModelSpec]:

@@ -4,6 +4,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +21,8 @@ from loupe.db.entities import (
     find_children,
     parents_of,
 )
+from loupe.db.store import Store
+from loupe.flows.engine.context import PipelineRun
 from loupe.flows.engine.embedding import picture_of
 from loupe.flows.engine.model_step import Ask, Unparsable, ask_and_parse, result_without_value
 from loupe.flows.engine.pages import thumbnail_uri, write_report_page
@@ -27,8 +30,7 @@ from loupe.flows.engine.report import StageReport
 from loupe.flows.engine.runner import Stage, run_each, sole_run
 from loupe.flows.engine.software import software
 from loupe.flows.image_facts import facts_of
-from loupe.flows.recos.captioning import read_revision, request_revision, task_of
-from loupe.flows.recos.run import RecosRun
+from loupe.flows.recos.captioning import Captioning, read_revision, request_revision
 from loupe.flows.recos.validation_loop import (
     STAGE,
     CaptionHistory,
@@ -44,11 +46,13 @@ from loupe.retrieval.discriminability import AcceptedInterval, CaptionValidator
 from loupe.schemas.base import EntityRecord
 from loupe.schemas.chat import ChatFailure, ChatRequest
 from loupe.schemas.errors import ConfigurationError, ModelError
+from loupe.schemas.grouping import grouped
 from loupe.schemas.provenance import Role
 from loupe.schemas.quality import CaptionCheck
 from loupe.schemas.records import Caption, Rejection
 from loupe.schemas.recos import CaptionVerdict, DiscriminabilityReport
 from loupe.schemas.requests import REVISION_PURPOSE, CaptionBrief, Direction
+from loupe.schemas.retrieval_task import TaskForm
 from loupe.schemas.video import StageSettings
 
 
@@ -56,7 +60,7 @@ class CaptionPool:
     """Captions to validate together, and the images they are compared with.
 
     Attributes:
-        images: images of v0.
+        images: images that captions are compared with.
         place: position of each image in `images`, by id.
         image_of: image of each caption.
         captions: captions as first written, by id, in the order of images and positions.
@@ -68,10 +72,11 @@ class CaptionPool:
 
     def __init__(
         self,
-        run: RecosRun,
+        store: Store,
         images: Sequence[StoredEntity],
         captions: Sequence[StoredEntity],
         temperature: float | None,
+        form_of: Callable[[StoredEntity], TaskForm],
         *,
         is_first: bool,
     ) -> None:
@@ -80,7 +85,7 @@ class CaptionPool:
         self.temperature = temperature
         self.is_first = is_first
         self.place = {image.id: place for place, image in enumerate(images)}
-        described = parents_of(run.store, [one.id for one in captions], Role.DESCRIBES)
+        described = parents_of(store, [one.id for one in captions], Role.DESCRIBES)
         self.image_of = {caption: found[0] for caption, found in described.items()}
 
         def order(caption: StoredEntity) -> tuple[int, int]:
@@ -90,9 +95,9 @@ class CaptionPool:
         self.drafts: list[Draft] = []
         for id_, caption in self.captions.items():
             image, text = self.image_of[id_], caption.record(Caption).text
-            self.drafts.append(Draft(id_, image, task_of(self.image(image)), text))
+            self.drafts.append(Draft(id_, image, form_of(self.image(image)).task, text))
         self.taken: dict[str, list[str]] = {}
-        of_images = fetch_children(run.store, set(self.image_of.values()), Role.DESCRIBES)
+        of_images = fetch_children(store, set(self.image_of.values()), Role.DESCRIBES)
         for image, many in of_images.items():
             others = [one for one in many if one.state in LIVE and one.id not in self.captions]
             self.taken[image] = [one.record(Caption).text for one in others]
@@ -103,11 +108,36 @@ class CaptionPool:
 
 
 # How well a caption distinguishes its image depends on all images. Decisions and releases rest on
-# a validation, so a caption is validated once, against the images that v0 had then: further
+# a validation, so a caption is validated once, against the images that there were then: further
 # captions and images, and withdrawals, do not change it.
 
 
-def _unvalidated(run: RecosRun, written_with: Sequence[str]) -> tuple[CaptionPool | None, int]:
+class Validation(NamedTuple):
+    """What is validated: captions written with some settings.
+
+    Attributes:
+        run: the run.
+        models: the models that write and compare.
+        gallery: the name of the images that captions are compared with.
+        images: these images, by id, with any decision except withdrawal.
+        written_with: the ids of the settings that captions were written with.
+        form_of: returns the task of an image.
+        links: further links of revised captions.
+        is_strict: whether too few images to compare with, or a criterion that all captions pass or
+            none, end the run.
+    """
+
+    run: PipelineRun[Any]
+    models: Captioning
+    gallery: str
+    images: Sequence[StoredEntity]
+    written_with: Sequence[str]
+    form_of: Callable[[StoredEntity], TaskForm]
+    links: Sequence[tuple[Role, str]] = ()
+    is_strict: bool = False
+
+
+def _unvalidated(of: Validation) -> tuple[CaptionPool | None, int]:
     """Return the captions to validate next, if any, and the number of images with validated ones.
 
     A validation that was interrupted is continued with the captions and images it began with,
@@ -116,20 +146,21 @@ def _unvalidated(run: RecosRun, written_with: Sequence[str]) -> tuple[CaptionPoo
     Raises:
         ConfigurationError: no captions were written.
     """
+    run, store = of.run, of.run.store
     written: list[StoredEntity] = []
-    for settings in written_with:
-        children = find_children(run.store, settings, Role.WRITTEN_WITH)
+    for settings in of.written_with:
+        children = find_children(store, settings, Role.WRITTEN_WITH)
         written += [one for one in children if one.state != "withdrawn"]
     if not written:
         raise ConfigurationError(
             f"no image of {run.dataset!r} has captions; look at: loupe quarantine {run.dataset}"
         )
     known = {one.id: one for one in written}
-    images = {image.id: image for image in run.images_of("v0")}
+    images = {image.id: image for image in of.images}
     image_of = {
-        caption: found[0] for caption, found in parents_of(run.store, known, Role.DESCRIBES).items()
+        caption: found[0] for caption, found in parents_of(store, known, Role.DESCRIBES).items()
     }
-    done = children_of(run.store, known, Role.MEASURES).keys()
+    done = children_of(store, known, Role.MEASURES).keys()
     validated = {image_of[one] for one in done}
 
     def is_open(caption: str) -> bool:
@@ -140,6 +171,7 @@ def _unvalidated(run: RecosRun, written_with: Sequence[str]) -> tuple[CaptionPoo
     if not left:
         return None, len(validated)
     begun = [one.record(StageSettings).values for one in run.stage_settings(STAGE)]
+    begun = [one for one in begun if not known.keys().isdisjoint(one["captions"])]
     for values in reversed(begun):
         captions, compared = set(values["captions"]), set(values["images"])
         is_it = not captions.isdisjoint(one.id for one in left)
@@ -147,11 +179,14 @@ def _unvalidated(run: RecosRun, written_with: Sequence[str]) -> tuple[CaptionPoo
             begun_with = [known[one] for one in values["captions"]]
             pictures = [one for id_, one in images.items() if id_ in compared]
             temperature, is_first = values["temperature"], values == begun[0]
-            pool = CaptionPool(run, pictures, begun_with, temperature, is_first=is_first)
+            pool = CaptionPool(
+                store, pictures, begun_with, temperature, of.form_of, is_first=is_first
+            )
             return pool, len(validated)
     live = [one for one in images.values() if one.state in LIVE]
     temperature = begun[0]["temperature"] if begun else None
-    return CaptionPool(run, live, left, temperature, is_first=not begun), len(validated)
+    pool = CaptionPool(store, live, left, temperature, of.form_of, is_first=not begun)
+    return pool, len(validated)
 
 
 # The whole loop is one computation (`loupe.flows.recos.validation_loop`). Answers of models and
@@ -162,15 +197,12 @@ VERSION = "1"
 _SIDE_PX = 160
 
 
-def validate_captions(
-    run: RecosRun, written_with: Sequence[str], before_storing: Callable[[], None]
-) -> None:
+def validate_captions(of: Validation, before_storing: Callable[[], None] = lambda: None) -> None:
     """Validate the captions that no run has validated, and store the results.
 
     Of the texts tried for a caption, the one nearest to passing stays proposed; the others are
     rejected with the reason. A text that does not pass, or has grammatical errors, is flagged for
-    the reviewers of the queue. `written_with` are the ids of the settings that captions were
-    written with; `before_storing` is called when the loop has ended.
+    the reviewers of the queue. `before_storing` is called when the loop has ended.
 
     Parallel runs do this one after the other, so each finds the revisions of the previous one.
 
@@ -180,48 +212,56 @@ def validate_captions(
         BudgetReachedError: a limit of the run's budget was reached.
         ModelError: the model's server is unavailable; earlier answers are stored.
     """
+    run = of.run
     with sole_run(run.context, run.dataset, STAGE):
-        pool, validated = _unvalidated(run, written_with)
+        pool, validated = _unvalidated(of)
         if pool is None:
             run.add(StageReport(STAGE, already_done=validated))
             return
-        loop = _Loop(run, pool)
+        loop = _Loop(of, pool)
         histories = loop.run()
         before_storing()
         run.add(loop.store(histories))
-        run.say(f"the validation of captions is in {loop.show(histories)}")
+        if not run.context.is_preview:
+            run.say(f"the validation of captions is in {loop.show(histories)}")
 
 
 class _Loop:
     """One computation of the loop, and its results in the store."""
 
-    def __init__(self, run: RecosRun, pool: CaptionPool) -> None:
+    def __init__(self, of: Validation, pool: CaptionPool) -> None:
         """Embed images and captions, and set the temperature of similarities.
 
         Raises:
             ConfigurationError: there are too few images.
         """
-        self._run, self._pool, self._captioner = run, pool, run.captioner
-        self._settings = settings = run.settings.discriminability
+        self._of, self._run, self._pool = of, of.run, pool
+        self._models, self._captioner = of.models, of.models.model
+        settings = of.models.settings.discriminability
+        if not of.is_strict and len(pool.images) > 2:
+            settings = settings.model_copy(update={"k": min(settings.k, len(pool.images) - 1)})
+        self._settings = settings
         self._interval = AcceptedInterval.of(settings.k, settings.eta)
-        self._embedded_by = str(run.embedder.ref)
-        self._prompt = load_prompt(run.settings.revision_prompt)
+        self._embedded_by = str(of.models.embedder.ref)
+        self._prompt = load_prompt(of.models.settings.revision_prompt)
         if len(pool.images) <= settings.k:
             raise ConfigurationError(
-                f"captions of {run.dataset!r} are to be compared with "
-                f"{settings.k} other images each (captioning.discriminability.k), and v0 has "
-                f"{len(pool.images)}; take more images, or a smaller k"
+                f"captions of {of.run.dataset!r} are to be compared with "
+                f"{settings.k} other images each (captioning.discriminability.k), and {of.gallery} "
+                f"has {len(pool.images)}; take more images, or a smaller k"
             )
-        self._facts = facts_of(run.store, list(pool.place))
+        self._facts = facts_of(of.run.store, list(pool.place))
         self._calls: dict[tuple[str, str], str] = {}  # by caption and original text
         self._said: dict[str, dict[str, str]] = defaultdict(dict)  # current, by image and caption
         for image, texts in pool.taken.items():
             self._said[image] = {text: text for text in texts}
         for draft in pool.drafts:
             self._said[draft.image][draft.key] = draft.text
-        rows = run.embed(pool.images)
         self._validator = CaptionValidator(
-            rows, settings, name="the images of v0", several=run.has_several_vectors
+            self._models.embed(pool.images),
+            settings,
+            name=f"the images of {of.gallery}",
+            several=self._models.has_several_vectors,
         )
         self._temperature = pool.temperature or self._validator.calibrate(
             *self._embedded(pool.drafts)
@@ -236,7 +276,7 @@ class _Loop:
             self._settings,
             self._temperature,
             taken=self._pool.taken,
-            is_first=self._pool.is_first,
+            is_first=self._pool.is_first and self._of.is_strict,
         )
 
     def _measure(self, drafts: Sequence[Draft]) -> list[float]:
@@ -246,7 +286,7 @@ class _Loop:
 
     def _embedded(self, drafts: Sequence[Draft]) -> tuple[Vectors, NDArray[np.int64]]:
         """Return the texts, and the positions of the images that they describe, of shape (n,)."""
-        texts = self._run.embed_texts([draft.text for draft in drafts])
+        texts = self._models.embed_texts([draft.text for draft in drafts])
         return texts, np.array([self._pool.place[draft.image] for draft in drafts], np.int64)
 
     def _rewrite(self, failing: Sequence[CaptionHistory]) -> list[str | Rejection]:
@@ -323,9 +363,7 @@ class _Loop:
             workers=1,
             label="validate captions",
         )
-        of_images: dict[str, list[CaptionHistory]] = defaultdict(list)
-        for history in histories:
-            of_images[history.image].append(history)
+        of_images = grouped((history.image, history) for history in histories)
         items = [
             (image.seq, of_images[image.id]) for image in self._pool.images if image.id in of_images
         ]
@@ -375,6 +413,7 @@ class _Loop:
             ids = [history.key]
             for attempt in history.attempts[1:]:
                 roles = [(Role.PROMPTED_BY, prompt_id), of_settings, (Role.REVISED_FROM, ids[-1])]
+                roles += self._of.links
                 call = self._calls[history.key, attempt.text]
                 entities.append(self._captioner.caption(image, attempt.text, position, roles, call))
                 ids.append(entities[-1].id)

@@ -1,15 +1,10 @@
 """Request, parse and revise captions of an image for its task (ReCoS, section 3.2)."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
 from loupe.checks.text import SIGNS
-from loupe.db.entities import (
-    LIVE,
-    NewEntity,
-    StoredEntity,
-    WorkResult,
-)
+from loupe.db.entities import LIVE, StoredEntity, WorkResult
 from loupe.db.work import Pending
 from loupe.flows.answers import (
     UnusableAnswerError,
@@ -20,11 +15,17 @@ from loupe.flows.answers import (
     text_schema,
     words_of,
 )
+from loupe.flows.engine.context import RunContext
+from loupe.flows.engine.embedding import CachedEmbedder, of_texts, pinned, stored_image
 from loupe.flows.engine.model_step import Ask, DatasetModel, LLMStep, Parsed, run_llm_step
 from loupe.flows.engine.report import StageReport
+from loupe.flows.engine.scope import Scope
 from loupe.flows.image_facts import facts_of
+from loupe.models.embedding import Vectors
 from loupe.prompts.loader import Prompt
 from loupe.schemas.chat import ChatAnswer, ChatImage, ChatRequest
+from loupe.schemas.profile import CaptioningSettings
+from loupe.schemas.provenance import Role
 from loupe.schemas.records import Image, Rejection
 from loupe.schemas.requests import (
     CAPTION_FIELD,
@@ -40,6 +41,41 @@ from loupe.schemas.taxonomy import RetrievalTask
 VERSION = "3"
 MAX_CHARACTERS = 400
 """The maximum length of a caption; 40 words are about 240 characters."""
+
+
+class Captioning:
+    """The models and thresholds of `[captioning]` of a profile, in use for one dataset."""
+
+    def __init__(
+        self, context: RunContext, model: DatasetModel, settings: CaptioningSettings
+    ) -> None:
+        self.model = model
+        self.settings = settings
+        self._blobs = context.blobs
+        embedder = pinned(settings.embedder)
+        self.embedder = CachedEmbedder(
+            context.store, embedder, context.progress, settings=context.settings
+        )
+        of_text = of_texts(embedder)
+        self.has_several_vectors = of_text != embedder
+        """Whether an image has several vectors of the length of a text's."""
+        self._text_embedder = self.embedder
+        if self.has_several_vectors:
+            self._text_embedder = CachedEmbedder(
+                context.store, of_text, context.progress, settings=context.settings
+            )
+
+    def embed(self, images: Sequence[StoredEntity]) -> Vectors:
+        """Return the embedding of each image, of shape (n, d).
+
+        If an image has several vectors, they lie end to end, and the one most similar to a text or
+        to another image's counts.
+        """
+        return self.embedder.embed_images([stored_image(self._blobs, image) for image in images])
+
+    def embed_texts(self, texts: Sequence[str]) -> Vectors:
+        """Return the embedding of each text, of shape (m, d)."""
+        return self._text_embedder.embed_texts(texts)
 
 
 def request_captions(
@@ -121,33 +157,42 @@ def read_revision(answer: ChatAnswer) -> str | Rejection:
 
 
 def write_captions(
-    captioner: DatasetModel, prompt: Prompt, forms: Sequence[TaskForm]
-) -> tuple[NewEntity, StageReport]:
-    """Write five captions of every image of v0; return the settings that captions derive from.
+    captioner: DatasetModel,
+    prompt: Prompt,
+    settings_id: str,
+    form_of: Callable[[StoredEntity], TaskForm],
+    scope: Scope,
+    *,
+    count: int = CAPTIONS_OF_AN_IMAGE,
+    group: str | None = None,
+) -> StageReport:
+    """Write captions of every image in `scope`, in a group if one is named.
 
-    An image of a task that has none of the `forms`, because it left the build, gets its name.
+    Args:
+        captioner: the model.
+        prompt: `caption_image`.
+        settings_id: the settings that determine the captions.
+        form_of: returns what the captions of an image are for and about.
+        scope: which images are inputs, and the links of captions.
+        count: the number of captions of an image.
+        group: the group of the images.
 
     Raises:
         BudgetReachedError: a limit of the run's budget was reached.
         ModelError: the model's server is unavailable; earlier answers are stored.
     """
-    tasks = {one.task: one for one in forms}
-    about = {task: one.captions for task, one in tasks.items()}
-    settings = captioner.settings_of(CAPTION_PURPOSE, VERSION, prompt, tasks=about)
-    parents = captioner.written_with(prompt, settings)
+    links = [(Role.PROMPTED_BY, captioner.store_prompt(prompt).id), *scope.links]
 
     def requests(images: Sequence[StoredEntity]) -> Iterator[list[Ask[StoredEntity]]]:
         facts = facts_of(captioner.context.store, [image.id for image in images])
         for image in images:
-            picture, known = captioner.picture(image), facts.get(image.id, ())
-            task = task_of(image)
-            form = tasks.get(task) or TaskForm(task=task, captions=task)
-            brief = CaptionBrief(task=task, facts=known)
-            yield [Ask(image, request_captions(picture, form, brief, prompt))]
+            form, known = form_of(image), facts.get(image.id, ())
+            brief = CaptionBrief(task=form.task, count=count, facts=known)
+            yield [Ask(image, request_captions(captioner.picture(image), form, brief, prompt))]
 
     def output(answer: Parsed[StoredEntity, tuple[str, ...]]) -> WorkResult:
         captions = (
-            captioner.caption(answer.subject, text, position, parents, answer.call)
+            captioner.caption(answer.subject, text, position, links, answer.call)
             for position, text in enumerate(answer.value)
         )
         return WorkResult(answer.subject.seq, entities=tuple(captions))
@@ -156,13 +201,13 @@ def write_captions(
         name=CAPTION_PURPOSE,
         version=VERSION,
         label="write captions",
-        configuration={"settings": settings.id},
-        inputs=Pending(captioner.dataset, Image.kind, LIVE, "v0"),
+        configuration={"settings": settings_id},
+        inputs=Pending(captioner.dataset, Image.kind, LIVE, group),
         request=requests,
-        parse=lambda _, answer: read_captions(answer),
+        parse=lambda _, answer: read_captions(answer, count),
         outputs=lambda answers: [output(one) for (one,) in answers],
     )
-    return settings, run_llm_step(captioner, step)
+    return run_llm_step(captioner, step, scope)
 
 
 def task_of(image: StoredEntity) -> RetrievalTask:

@@ -1,7 +1,9 @@
 """Write confusing captions, ask people about them, and apply their answers (ReCoS, section 3.3)."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from operator import itemgetter
 from typing import Any, NamedTuple
 
@@ -33,10 +35,11 @@ from loupe.flows.answers import (
     text_schema,
     words_of,
 )
-from loupe.flows.engine.model_step import Ask, LLMStep, Parsed, run_llm_step
+from loupe.flows.engine.context import PipelineRun
+from loupe.flows.engine.model_step import Ask, DatasetModel, LLMStep, Parsed, run_llm_step
 from loupe.flows.engine.runner import Stage, run_each, worked_items
 from loupe.flows.image_facts import facts_of
-from loupe.flows.recos.captioning import MAX_CHARACTERS, task_of
+from loupe.flows.recos.captioning import MAX_CHARACTERS, Captioning, task_of
 from loupe.flows.recos.confusion_checks import (
     ConfusedPair,
     PairVectors,
@@ -45,6 +48,7 @@ from loupe.flows.recos.confusion_checks import (
     truth_differs,
 )
 from loupe.flows.recos.run import (
+    Judge,
     Pair,
     PairKey,
     RecosRun,
@@ -61,6 +65,7 @@ from loupe.schemas.provenance import Role
 from loupe.schemas.records import Caption, Rejection
 from loupe.schemas.recos import ConfusionCheck, ConfusionFinding
 from loupe.schemas.requests import CONFUSION_FIELD, CONFUSION_PURPOSE, ConfusionBrief
+from loupe.schemas.taxonomy import RetrievalTask
 
 STAGE = CONFUSION_PURPOSE
 VERSION = "3"
@@ -141,7 +146,7 @@ def write_confusing_captions(run: RecosRun) -> None:
     pairs = load_pairs(run)
     written = {one.pair for one in load_written(run)}
     left = [pair for key, pair in pairs.items() if key not in written]
-    report = run_llm_step(run.captioner, _writing(run, left))
+    report = run_llm_step(run.captioner, _of_tasks(run).step(left))
     report.already_done += len(pairs) - len(left)
     run.add(report)
 
@@ -161,38 +166,88 @@ def write_further_captions(run: RecosRun) -> bool:
     left = [pair for key, pair in load_pairs(run).items() if states[key] <= {"rejected"}]
     is_any = False
     for number in range(1, run.build.further_rounds + 1):
-        step = _writing(run, left, number)
+        step = _of_tasks(run).step(left, number)
         stage = Stage(step.name, step.version, run.dataset, step.configuration)
         asked = worked_items(run.context, stage, [pair.number for pair in left])
         now = [pair for pair in left if pair.number not in asked]
         if now:
             is_any = True
-            report = run_llm_step(run.captioner, _writing(run, now, number))
+            report = run_llm_step(run.captioner, _of_tasks(run).step(now, number))
             report.asked_model = ""  # a model is judged by its first answers, not where they failed
             run.add(report)
         left = [pair for pair in left if pair.number in asked]
     return is_any
 
 
-def _writing(
-    run: RecosRun, asked: Sequence[Pair], further: int = 0
-) -> LLMStep[Pair, _Asked, _Answer]:
-    """Return the step that writes a caption for each pair, at first or in a further round."""
-    captioner = run.captioner
+def _of_tasks(run: RecosRun) -> "ConfusionWriting":
+    """Return how captions of v1 are written; about a pair without one, people are asked."""
     prompt = load_prompt(run.settings.confusion_prompt)
-    settings = captioner.settings_of(STAGE, VERSION, prompt)
-    parents = captioner.written_with(prompt, settings)
-    pairs = load_pairs(run)
+    settings = run.captioner.settings_of(STAGE, VERSION, prompt)
+    parents = run.captioner.written_with(prompt, settings)
+    return ConfusionWriting(
+        run=run,
+        model=run.captioner,
+        prompt=prompt,
+        settings_id=settings.id,
+        pairs=load_pairs(run),
+        task_of=task_of,
+        links_of=lambda _: parents,
+        question_about=_question_without_caption,
+    )
 
-    def requests(chunk: Sequence[Pair]) -> Iterator[list[Ask[_Asked]]]:
+
+@dataclass(frozen=True, kw_only=True)
+class ConfusionWriting:
+    """How captions of similar images are written in a run.
+
+    Attributes:
+        settings_id: the settings that determine the captions.
+        pairs: all pairs of the run.
+        task_of: returns the task of an image.
+        links_of: returns the links of the caption of a pair, besides those to its image and to the
+            caption that it is confused with.
+        question_about: returns what people are asked about a pair whose answer was unusable.
+    """
+
+    run: PipelineRun[Any]
+    model: DatasetModel
+    prompt: Prompt
+    settings_id: str
+    pairs: Mapping[PairKey, Pair]
+    task_of: Callable[[StoredEntity], RetrievalTask]
+    links_of: Callable[[Pair], Sequence[tuple[Role, str]]]
+    question_about: Callable[[Pair, Rejection], tuple[NewEntity, ...]] = lambda _pair, _why: ()
+
+    def step(self, asked: Sequence[Pair], further: int = 0) -> LLMStep[Pair, _Asked, _Answer]:
+        """Return the step that writes a caption for each pair, at first or in a further round."""
+        return LLMStep(
+            name=STAGE,
+            version=VERSION,
+            label="write further confusing captions" if further else "write confusing captions",
+            configuration={
+                "settings": self.settings_id,
+                "input": "pair",
+                **({"round": further} if further else {}),
+            },
+            inputs=[(pair.number, pair) for pair in asked],
+            request=partial(self._requests, further=further),
+            parse=lambda asked, answer: _Answer(
+                read_confusion(answer, asked.pair.caption.record(Caption).text, asked.prompt)
+            ),
+            outputs=partial(self._outputs, further=further),
+            chunk_size=250,  # pairs, about fifty images, which are kept in memory
+            in_order=True,  # captions of one image must differ
+        )
+
+    def _requests(self, chunk: Sequence[Pair], further: int) -> Iterator[list[Ask[_Asked]]]:
         similar = {pair.similar.id: pair.similar for pair in chunk}
-        facts = facts_of(run.store, list(similar))
-        pictures = {image.id: captioner.picture(image) for image in similar.values()}
-        others = load_written(run) if further else []
+        facts = facts_of(self.run.store, list(similar))
+        pictures = {image.id: self.model.picture(image) for image in similar.values()}
+        others = load_written(self.run) if further else []
         for pair in chunk:
             texts = [one for one in others if one.pair[0] == pair.similar.id]
             brief = ConfusionBrief(
-                task=task_of(pair.similar),
+                task=self.task_of(pair.similar),
                 caption=pair.caption.record(Caption).text,
                 facts=facts.get(pair.similar.id, ()),
                 tried=tuple(one.text for one in texts if one.pair == pair.key),
@@ -200,45 +255,28 @@ def _writing(
                     one.text for one in texts if one.pair != pair.key and one.entity.state in LIVE
                 ),
             )
-            request = request_confusion(pictures[pair.similar.id], brief, prompt)
+            request = request_confusion(pictures[pair.similar.id], brief, self.prompt)
             yield [Ask(_Asked(pair, request.prompt), request)]
 
-    def outputs(answers: Sequence[Sequence[Parsed[_Asked, _Answer]]]) -> Iterator[WorkResult]:
-        said: dict[str, set[Words]] = defaultdict(set)  # by image of v1, also what was rejected
-        for one in load_written(run):
-            if one.pair in pairs:
+    def _outputs(
+        self, answers: Sequence[Sequence[Parsed[_Asked, _Answer]]], further: int
+    ) -> Iterator[WorkResult]:
+        said: dict[str, set[Words]] = defaultdict(set)  # by similar image, also what was rejected
+        for one in load_written(self.run):
+            if one.pair in self.pairs:
                 said[one.pair[0]].add(words_of(one.text))
         for (answer,) in answers:
             pair = answer.subject.pair
             text = _different(answer.value.text, said[pair.similar.id])
             if isinstance(text, Rejection):
-                entities = () if further else _question_without_caption(pair, text)
+                entities = () if further else self.question_about(pair, text)
                 yield WorkResult(pair.number, entities=entities, rejection=text)
                 continue
             said[pair.similar.id].add(words_of(text))
             position = pair.caption.record(Caption).position
-            roles = [*parents, (Role.CONFUSES, pair.caption.id)]
-            new = captioner.caption(pair.similar, text, position, roles, answer.call)
+            roles = [*self.links_of(pair), (Role.CONFUSES, pair.caption.id)]
+            new = self.model.caption(pair.similar, text, position, roles, answer.call)
             yield WorkResult(pair.number, entities=(new,))
-
-    return LLMStep(
-        name=STAGE,
-        version=VERSION,
-        label="write further confusing captions" if further else "write confusing captions",
-        configuration={
-            "settings": settings.id,
-            "input": "pair",
-            **({"round": further} if further else {}),
-        },
-        inputs=[(pair.number, pair) for pair in asked],
-        request=requests,
-        parse=lambda asked, answer: _Answer(
-            read_confusion(answer, asked.pair.caption.record(Caption).text, asked.prompt)
-        ),
-        outputs=outputs,
-        chunk_size=250,  # pairs, about fifty images, which are kept in memory
-        in_order=True,  # captions of one image must differ
-    )
 
 
 def _question_without_caption(pair: Pair, why: Rejection) -> tuple[NewEntity, ...]:
@@ -264,6 +302,7 @@ _CHECK_VERSION = "1"
 _VERDICTS: dict[str, Verdict] = {"accepted": "accept", "rejected": "reject"}
 _FITS_BOTH = "a caption of the image that it should be confused with fits it, too"
 _NO_CAPTION = "no caption of it was accepted"
+_MAY_FIT_ITS_IMAGE = "The caption that it should be confused with may fit its image as well."
 _SENTENCES = {
     ConfusionFinding.CAPTION_FITS_SIMILAR: "It may fit the similar image as well.",
     ConfusionFinding.CONFUSING_FITS_IMAGE: "It may fit the other image as well.",
@@ -274,12 +313,20 @@ _SENTENCES = {
 }
 
 
+def confusion_warnings(caption: StoredEntity, check: ConfusionCheck) -> tuple[str, ...]:
+    """Return what speaks against a confusing caption about which no question is asked."""
+    of_pair = {ConfusionFinding.CAPTION_FITS_SIMILAR: _MAY_FIT_ITS_IMAGE}
+    found = [of_pair.get(one, _SENTENCES[one]) for one in check.findings]
+    faults = check_grammar(caption.record(Caption).text)
+    return (*found, *(one.message for one in faults))
+
+
 def check_pairs(run: RecosRun) -> None:
     """Measure every pair of captions whose new caption is undecided, and propose questions."""
     known = load_pairs(run)
     undecided = [one for one in load_written(run) if one.entity.state == "proposed"]
     pairs = [(known[one.pair], one.entity) for one in undecided if one.pair in known]
-    checks = _measured(run, pairs) if pairs else []
+    checks = measured_pairs(run.captioning, run.judge, pairs)
     facts = facts_of(run.store, [pair.similar.id for pair, _ in pairs])
     images = [pair.image for pair, _ in pairs] + [pair.similar for pair, _ in pairs]
     originals = originals_of(run.store, images)
@@ -320,20 +367,23 @@ def check_pairs(run: RecosRun) -> None:
     run.add(run_each(run.context, stage, sorted(items, key=itemgetter(0)), result))
 
 
-def _measured(run: RecosRun, pairs: Sequence[tuple[Pair, StoredEntity]]) -> list[ConfusionCheck]:
-    judge = run.judge
-    numbers = {image.id: number for number, image in enumerate(run.base.images)}
-    rows = np.array([numbers[pair.image.id] for pair, _ in pairs], np.int64)
+def measured_pairs(
+    models: Captioning, judge: Judge, pairs: Sequence[tuple[Pair, StoredEntity]]
+) -> list[ConfusionCheck]:
+    """Return the check of each pair and the caption that was written for it, in order."""
+    if not pairs:
+        return []
+    rows = np.array([judge.places[pair.image.id] for pair, _ in pairs], np.int64)
     texts = [pair.caption.record(Caption).text for pair, _ in pairs]
     confusing = [one.record(Caption).text for _, one in pairs]
     vectors = PairVectors(
         judge.rows[rows],
-        run.embed_texts(texts),
-        run.embed([pair.similar for pair, _ in pairs]),
-        run.embed_texts(confusing),
+        models.embed_texts(texts),
+        models.embed([pair.similar for pair, _ in pairs]),
+        models.embed_texts(confusing),
     )
     asked = list(map(ConfusedPair, texts, confusing, rows.tolist()))
-    settings = run.settings.confusion
+    settings = models.settings.confusion
     return check_confusions(asked, vectors, judge.background, judge.calibration, settings)
 
 

@@ -150,7 +150,7 @@ def _ask_of_duplicates(
         pairs: pairs of images of the sources.
         members: images of the benchmark, by the image of a source that each is a copy of.
     """
-    embedder = str(run.embedder.ref)
+    embedder = str(run.captioning.embedder.ref)
     # the number of a question consists of those of both images
     items: list[tuple[int, NewEntity]] = []
     for pair in pairs:
@@ -248,15 +248,15 @@ def expand_gallery(run: RecosRun) -> None:
     deactivated.
     """
     context, dataset, pool = run.context, run.dataset, run.pool
-    neighbours, embedder = run.build.neighbours, str(run.embedder.ref)
+    neighbours, embedder = run.build.neighbours, str(run.captioning.embedder.ref)
     chosen_with = {
         "neighbours": neighbours,
         "near_duplicates": run.settings.near_duplicates.model_dump(mode="json"),
         "embedder": embedder,
     }
     v1, excluded = _load_v1(run)
-    near = _neighbours(pool, sorted(v1), neighbours, excluded)
-    found = expand_images(near, neighbours, partial(_deduplicated, pool), embedder)
+    near = neighbours_in(pool, sorted(v1), neighbours, excluded)
+    found = expand_images(near, neighbours, partial(deduplicated, pool), embedder)
     counts = get_or_create_entity(context, found.report, dataset).id
     chosen_by = store_settings(
         context, dataset, _EXPANSION_STAGE, _EXPANSION_VERSION, chosen_with
@@ -317,7 +317,7 @@ def _load_v1(run: RecosRun) -> tuple[dict[str, StoredEntity], set[str]]:
     return {one: image for one, image in live.items() if one in pool.place}, excluded
 
 
-def _neighbours(
+def neighbours_in(
     pool: Pool, v1: Sequence[str], wanted: int, excluded: Collection[str]
 ) -> Mapping[str, list[str]]:
     """Return the most similar images of its source for each image of v1, nearest first."""
@@ -337,14 +337,14 @@ def _neighbours(
     return neighbours
 
 
-def _deduplicated(pool: Pool, images: Sequence[str], protected: frozenset[str]) -> NearDuplicates:
+def deduplicated(pool: Pool, images: Sequence[str], protected: frozenset[str]) -> NearDuplicates:
     """Keep one image of each content; rendered images are distinct even if they look alike."""
     compared = [image for image in images if image not in pool.truths]
     found = find_near_duplicates(
         {image: pool.fingerprints[image] for image in compared},
-        pool.run.settings.near_duplicates,
+        pool.models.settings.near_duplicates,
         embeddings=pool.mean_vectors[[pool.place[image] for image in compared]],
-        embedder=str(pool.run.embedder.ref),
+        embedder=str(pool.models.embedder.ref),
         protected=protected & set(compared),
     )
     kept = set(found.kept) | pool.truths.keys()

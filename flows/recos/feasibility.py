@@ -1,16 +1,16 @@
 """What makes a benchmark of tasks impossible, found before its captions are paid for."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
 import numpy as np
 
-from loupe.db.entities import LIVE
+from loupe.db.entities import StoredEntity
 from loupe.flows.engine.importing import read_options
+from loupe.flows.recos.captioning import Captioning
 from loupe.flows.recos.rendered_images import rendered_folder
-from loupe.flows.recos.run import RecosRun
 from loupe.flows.recos.sign_pairs import require_writer
 from loupe.release.card.model_use import is_drawn
 from loupe.retrieval.discriminability import LEAST_PASSING, AcceptedInterval, discriminability
@@ -102,19 +102,18 @@ def _check_criterion(captioning: CaptioningSettings) -> Iterator[Finding]:
         yield lacking("captioning.discriminability", detail, _CALIBRATE)
 
 
-def require_criterion(run: RecosRun) -> None:
-    """Stop before captions are written if none can pass, judged by the images of v0.
+def require_criterion(models: Captioning, images: Sequence[StoredEntity]) -> None:
+    """Stop before captions are written if none can pass, judged by their images.
 
     Images differ more in their similarities with each other than captions do.
 
     Raises:
         DegenerateCriterionError: none can pass at the stated temperature.
     """
-    settings = run.settings.discriminability
-    images = [one for one in run.images_of("v0") if one.state in LIVE]
+    settings = models.settings.discriminability
     if settings.temperature is None or len(images) <= settings.k:
         return
-    rows = unit_rows(run.embed(images), "the images of v0")
+    rows = unit_rows(models.embed(images), "the images to caption")
     cosines = rows @ rows.T
     np.fill_diagonal(cosines, -np.inf)
     nearest = np.sort(cosines, axis=1)[:, -settings.k :].astype(np.float64)

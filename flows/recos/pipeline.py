@@ -1,10 +1,13 @@
 """`build-recos`: images of twelve tasks, their captions, and confusing captions (ReCoS)."""
 
-from collections.abc import Callable, Generator
+from collections import Counter
+from collections.abc import Callable, Generator, Iterator, Sequence
 from functools import partial
 from typing import Any
 
-from loupe.db.entities import LIVE, NewEntity, StoredEntity, children_of, parents_of
+from loupe.db.entities import LIVE, NewEntity, StoredEntity, children_of, find, parents_of
+from loupe.db.store import Store
+from loupe.flows.caption_judging import judge_captions
 from loupe.flows.engine.importing import import_source
 from loupe.flows.engine.pipeline import (
     Gate,
@@ -15,10 +18,11 @@ from loupe.flows.engine.pipeline import (
     demonstration,
     reopen,
 )
-from loupe.flows.engine.quotas import TASKS_STAGE
+from loupe.flows.engine.quotas import count_accepted_captions
 from loupe.flows.engine.runner import sole_run, store_settings
-from loupe.flows.recos.caption_validation import validate_captions
-from loupe.flows.recos.captioning import write_captions
+from loupe.flows.engine.scope import Scope
+from loupe.flows.recos.caption_validation import Validation, validate_captions
+from loupe.flows.recos.captioning import Captioning, task_of
 from loupe.flows.recos.completing import complete, further_settings
 from loupe.flows.recos.confusing import (
     check_pairs,
@@ -28,11 +32,12 @@ from loupe.flows.recos.confusing import (
     write_further_captions,
 )
 from loupe.flows.recos.expanding import expand_gallery, follow_duplicates
-from loupe.flows.recos.feasibility import check_recos, require_criterion
+from loupe.flows.recos.feasibility import check_recos
 from loupe.flows.recos.rendered_images import drawn_source, import_rendered, leave_out
 from loupe.flows.recos.run import Pool, RecosRun, load_v0
 from loupe.flows.recos.sign_pairs import FurtherPairs, require_writer, sign_prompt, write_sign_pairs
 from loupe.flows.recos.similar_images import load_judge, match_images
+from loupe.flows.recos.steps import Captions
 from loupe.flows.recos.task_images import (
     follow_selections,
     propose_selections,
@@ -43,12 +48,16 @@ from loupe.flows.recos.text_reading import read_texts
 from loupe.prompts.loader import load_prompt
 from loupe.schemas.build import RENDERED_IMAGES, RecosBuild, SourceSpec, TaskSpec, format_name
 from loupe.schemas.errors import ConfigurationError
+from loupe.schemas.profile import Profile
 from loupe.schemas.provenance import Role
-from loupe.schemas.records import Caption, Rejection
+from loupe.schemas.records import Caption, Image, Rejection
 from loupe.schemas.recos import Selection
-from loupe.schemas.requests import CAPTION_PURPOSE
+from loupe.schemas.release import QuotaStatistics
+from loupe.schemas.requests import CAPTION_PURPOSE, CAPTIONS_OF_AN_IMAGE
+from loupe.schemas.retrieval_task import TaskForm
 from loupe.schemas.taxonomy import Tier
 from loupe.schemas.video import StageSettings
+from loupe.services.diagnosis import ModelSpec
 from loupe.sources.rendered import RenderOptions, task_refusal
 
 
@@ -62,10 +71,13 @@ def recos_pipeline(drawing: RenderOptions | None = None) -> PipelineSpec[RecosBu
     return PipelineSpec(
         form=RecosBuild,
         demonstrate=demonstration("build-recos"),
-        models=lambda _, profile: (profile.captioning.model, profile.captioning.embedder),
+        models=_models,
         checks=check_recos,
         start=partial(RecosRun, drawing=drawing),
         version=lambda build: build.version(build.last),
+        name="build-recos",
+        quotas=task_quotas,
+        takes_rendered_images=True,
         steps=(
             Step(_refuse_other_settings),
             Step(_take_images),
@@ -82,7 +94,8 @@ def recos_pipeline(drawing: RenderOptions | None = None) -> PipelineSpec[RecosBu
                     Step(
                         partial(read_texts, tier="v0"), enabled=lambda run: run.reader is not None
                     ),
-                    Step(_write_captions),
+                    _TaskCaptions(),
+                    Step(partial(judge_captions, gate="captions")),
                     Gate("captions", "captions_gate"),
                 ),
             ),
@@ -98,6 +111,7 @@ def recos_pipeline(drawing: RenderOptions | None = None) -> PipelineSpec[RecosBu
                     Step(lambda run: reopen(run.context, run.queues["confusions"])),
                     Step(sync_confusions),
                     Step(check_pairs),
+                    Step(partial(judge_captions, gate="confusions")),
                     Gate("confusions", "confusions_gate"),
                 ),
                 enabled=_reaches("v1"),
@@ -108,6 +122,12 @@ def recos_pipeline(drawing: RenderOptions | None = None) -> PipelineSpec[RecosBu
             _release("v2"),
         ),
     )
+
+
+def _models(_build: RecosBuild, profile: Profile) -> list[ModelSpec]:
+    judge = profile.caption_judge
+    judges = [judge.model] if judge is not None else []
+    return [profile.captioning.model, profile.captioning.embedder, *judges]
 
 
 def _release(tier: Tier) -> Release[RecosRun]:
@@ -143,7 +163,7 @@ def _take_images(run: RecosRun) -> None:
         run.add(take_images(run, task, source))
     if not imported:
         raise ConfigurationError(f"no task can be drawn: {refusals[0].detail}")
-    run.pool = Pool(run, list(imported.values()))
+    run.pool = Pool(run, run.captioning, list(imported.values()))
 
 
 def _source_of(run: RecosRun, task: TaskSpec) -> tuple[SourceSpec | Rejection, FurtherPairs | None]:
@@ -196,16 +216,41 @@ def _asks_for_selections(run: RecosRun) -> bool:
     return run.queues["selections"].policy.policy != "auto"
 
 
-def _write_captions(run: RecosRun) -> None:
-    """Write captions, and compare each with those of similar images."""
-    require_criterion(run)
-    forms = [task.form for task in run.build.tasks]
-    prompt = load_prompt(run.settings.prompt)
-    written_with, report = write_captions(run.captioner, prompt, forms)
-    run.add(report)
-    _sync_active_captions(run, written_with.id)
-    settings = (written_with.id, further_settings(run).id)
-    validate_captions(run, settings, lambda: _keep_settings(run))
+class _TaskCaptions(Captions):
+    """Captions of the images of v0, each for its task; their settings fix those of the build."""
+
+    group = "v0"
+
+    def __init__(self) -> None:
+        super().__init__(CAPTION_PURPOSE)
+
+    def models(self, run: RecosRun) -> Captioning:
+        """Return the models of the run."""
+        return run.captioning
+
+    def begin(self, run: RecosRun) -> Scope:
+        """Link captions to the settings of all tasks; those with other settings are inactive."""
+        about = {task.task: task.form.captions for task in run.build.tasks}
+        prompt = load_prompt(run.settings.prompt)
+        settings = run.captioner.settings_of(CAPTION_PURPOSE, self.version, prompt, tasks=about)
+        _sync_active_captions(run, settings.id)
+        return Scope(links=((Role.WRITTEN_WITH, settings.id),))
+
+    def form_of(self, run: RecosRun) -> Callable[[StoredEntity], TaskForm]:
+        """Return the task of an image; of one that left the build, its name is known."""
+        forms = {task.task: task.form for task in run.build.tasks}
+
+        def form(image: StoredEntity) -> TaskForm:
+            task = task_of(image)
+            return forms.get(task) or TaskForm(task=task, captions=task)
+
+        return form
+
+    def validate(self, run: RecosRun, of: Validation) -> None:
+        """Validate further captions as well, and keep the settings before results are stored."""
+        written_with = (*of.written_with, further_settings(run).id)
+        of = of._replace(gallery="v0", links=(), is_strict=True, written_with=written_with)
+        validate_captions(of, lambda: _keep_settings(run))
 
 
 # v1: similar images with confusing captions
@@ -297,3 +342,51 @@ def _values(run: RecosRun) -> dict[str, Any]:
     if any(task.further_pairs for task in build.tasks):
         values["sign_prompt"] = sign_prompt().digest
     return values
+
+
+TASKS_STAGE = "build_recos"
+"""The stage whose settings have the tasks of a benchmark."""
+
+
+def task_quotas(store: Store, dataset: str, tier: Tier | None) -> Iterator[QuotaStatistics]:
+    """Yield the images of each task, and the captions of each version up to a tier.
+
+    Images that are left out of a release, because they have no captions, do not count.
+    """
+    if tier is None:
+        return
+    images = [one for one in find(store, dataset, Image.kind) if one.state in LIVE]
+    counts = count_accepted_captions(store, [one.id for one in images])
+    released = [one for one in images if counts[one.id]]
+    v0 = [one for one in released if one.group == "v0"]
+    of_task = Counter(str(one.record(Image).task) for one in v0)
+    for task, asked in _asked_images(store, dataset).items():
+        yield QuotaStatistics(what=f"images of {task}", asked=asked, reached=of_task[task])
+    yield _captions_of("v0", v0, counts)
+    if tier > "v0":
+        v1 = [one for one in released if one.group == "v1"]
+        yield QuotaStatistics(what="similar images of v1", asked=len(v0), reached=len(v1))
+        yield _captions_of("v1", v1, counts)
+
+
+def _asked_images(store: Store, dataset: str) -> Counter[str]:
+    """Return the images wanted of each task, also of those that could not be drawn."""
+    tasks: Sequence[dict[str, Any]] = ()
+    for one in find(store, dataset, StageSettings.kind):
+        settings = one.record(StageSettings)
+        if settings.stage == TASKS_STAGE:
+            tasks = settings.values["tasks"]
+    asked = Counter[str]()
+    for task in tasks:
+        asked[task["task"]] += task["images"]
+    return asked
+
+
+def _captions_of(
+    tier: str, images: Sequence[StoredEntity], counts: Counter[str]
+) -> QuotaStatistics:
+    return QuotaStatistics(
+        what=f"captions of {tier}, {CAPTIONS_OF_AN_IMAGE} an image",
+        asked=CAPTIONS_OF_AN_IMAGE * len(images),
+        reached=sum(min(counts[one.id], CAPTIONS_OF_AN_IMAGE) for one in images),
+    )

@@ -148,7 +148,7 @@ def import_rendered(
             source=spec.name,
             identity=file_path,
             split=spec.split,
-            **inspected.model_dump(exclude={"data"}),
+            **inspected.facts(),
         )
         image = new_entity(
             record,

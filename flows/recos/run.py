@@ -1,9 +1,9 @@
 """The state and the pairs of captions that the steps of `build-recos` share."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,8 +22,8 @@ from loupe.db.entities import (
 from loupe.db.store import Store
 from loupe.flows.engine.contamination import fingerprint_images, fingerprints_of
 from loupe.flows.engine.context import PipelineRun
-from loupe.flows.engine.embedding import CachedEmbedder, of_texts, pinned, stored_image
 from loupe.flows.engine.model_step import DatasetModel
+from loupe.flows.recos.captioning import Captioning
 from loupe.flows.recos.confusion_checks import Background, what_is_shown
 from loupe.models.embedding import Vectors
 from loupe.models.ocr import TextReader, build_text_reader
@@ -108,10 +108,12 @@ class Pool:
     computes none. Stored results are reused.
 
     Attributes:
+        models: the embedder, and what counts as a near-duplicate.
         origins: the sources.
     """
 
-    run: "RecosRun"
+    run: PipelineRun[Any]
+    models: Captioning
     origins: Sequence[NewEntity]
 
     @cached_property
@@ -139,17 +141,18 @@ class Pool:
 
     @cached_property
     def vectors(self) -> Vectors:
-        """The embedding of each image, of shape (n, d), see `RecosRun.embed`.
+        """The embedding of each image, of shape (n, d), see `Captioning.embed`.
 
         Raises:
             ModelError: the embedder cannot be loaded or cannot continue.
         """
-        return self.run.embed(self.images)
+        return self.models.embed(self.images)
 
     @cached_property
     def dimension(self) -> int:
         """The length of a vector."""
-        rows = self.run.embed_texts([""]) if self.run.has_several_vectors else self.vectors
+        models = self.models
+        rows = models.embed_texts([""]) if models.has_several_vectors else self.vectors
         return int(rows.shape[1])
 
     @cached_property
@@ -171,7 +174,7 @@ class Pool:
         """
         contents = {image: what_is_shown(truth) for image, truth in self.truths.items()}
         return AlikeImages(
-            self.fingerprints, self.run.settings.near_duplicates, self.mean_vectors, contents
+            self.fingerprints, self.models.settings.near_duplicates, self.mean_vectors, contents
         )
 
     @cached_property
@@ -198,10 +201,11 @@ class BaseTier(NamedTuple):
 
 
 class Judge(NamedTuple):
-    """Embeddings of v0, to judge whether a caption fits another image.
+    """Embeddings of images and their captions, to judge whether a caption fits another image.
 
     Attributes:
-        rows: of the images of `BaseTier`, of shape (n, d).
+        places: number of each image, by id.
+        rows: of the images, of shape (n, d).
         texts: of their captions, of shape (m, d).
         wordings: the captions.
         owners: number of each caption's image.
@@ -209,6 +213,7 @@ class Judge(NamedTuple):
         calibration: the margin.
     """
 
+    places: Mapping[str, int]
     rows: Vectors
     texts: Vectors
     wordings: tuple[str, ...]
@@ -231,8 +236,7 @@ class RecosRun(PipelineRun[RecosBuild]):
     drawing: RenderOptions | None = None
     settings: CaptioningSettings = field(init=False)
     captioner: DatasetModel = field(init=False)
-    embedder: CachedEmbedder = field(init=False)
-    text_embedder: CachedEmbedder = field(init=False)
+    captioning: Captioning = field(init=False)
     reader: TextReader | None = field(init=False)
     taken: list[tuple[TaskSpec, NewEntity]] = field(init=False, default_factory=list)
     pool: Pool = field(init=False)
@@ -243,37 +247,12 @@ class RecosRun(PipelineRun[RecosBuild]):
         super().__post_init__()
         self.settings = self.profile.captioning
         self.captioner = DatasetModel(self.context, self.dataset, self.settings.model)
-        embedder = pinned(self.settings.embedder)
-        self.embedder = CachedEmbedder(
-            self.store, embedder, self.context.progress, settings=self.context.settings
-        )
-        self.text_embedder = self.embedder
-        if (texts := of_texts(embedder)) != embedder:
-            self.text_embedder = CachedEmbedder(self.store, texts, self.context.progress)
+        self.captioning = Captioning(self.context, self.captioner, self.settings)
         self.reader = build_text_reader(self.settings.text_reader)
 
     def images_of(self, tier: Tier) -> list[StoredEntity]:
         """Return the images that a version added; see `images_of_tier`."""
         return images_of_tier(self.store, self.dataset, tier)
-
-    def embed(self, images: Sequence[StoredEntity]) -> Vectors:
-        """Return the embedding of each image, of shape (n, d).
-
-        If an image has several vectors, they lie end to end, and the one most similar to a text or
-        to another image's counts.
-        """
-        return self.embedder.embed_images(
-            [stored_image(self.context.blobs, image) for image in images]
-        )
-
-    def embed_texts(self, texts: Sequence[str]) -> Vectors:
-        """Return the embedding of each text, of shape (m, d)."""
-        return self.text_embedder.embed_texts(texts)
-
-    @property
-    def has_several_vectors(self) -> bool:
-        """Whether an image has several vectors of the length of a text's."""
-        return self.text_embedder is not self.embedder
 
 
 def load_v0(run: RecosRun) -> BaseTier:
@@ -337,7 +316,7 @@ def load_pairs(run: RecosRun) -> dict[PairKey, Pair]:
     return {pair.key: pair for pair in pairs}
 
 
-def load_written(run: RecosRun) -> list[WrittenCaption]:
+def load_written(run: PipelineRun[Any]) -> list[WrittenCaption]:
     """Return all confusing captions of a dataset, whatever was decided on them or their pairs."""
     captions = {one.id: one for one in run.find(Caption)}
     confused = parents_of(run.store, captions, Role.CONFUSES)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from loupe.db.entities import LIVE, NewEntity, StoredEntity, WorkResult, parents_of
 from loupe.flows.engine.runner import Stage, run_each, worked_items
-from loupe.flows.recos.captioning import task_of
+from loupe.flows.recos.captioning import Captioning, task_of
 from loupe.flows.recos.confusion_checks import Background, calibrate, truth_differs
 from loupe.flows.recos.run import Judge, Pool, RecosRun, copied_image, originals_of
 from loupe.retrieval.score_matrix import nearest_items, text_cosines
@@ -123,19 +123,38 @@ _LIKELY = 3
 def load_judge(run: RecosRun) -> Judge:
     """Embed the captions of v0, and calibrate the margin."""
     base = run.base
+    groups = np.unique([task_of(image) for image in base.images], return_inverse=True)[1]
+    return judge_of(run.captioning, base.images, base.captions, groups)
+
+
+def judge_of(
+    models: Captioning,
+    images: Sequence[StoredEntity],
+    captions: Mapping[str, Sequence[StoredEntity]],
+    groups: NDArray[np.int64] | None = None,
+) -> Judge:
+    """Embed images and their captions, and calibrate the margin.
+
+    Args:
+        models: the embedder, and how to calibrate.
+        images: the images.
+        captions: the captions of each image, by its id.
+        groups: a number for each image; only captions of one group are compared.
+    """
     wordings: list[str] = []
     numbers: list[int] = []  # of the image of each caption
-    for number, image in enumerate(base.images):
-        for one in base.captions[image.id]:
+    for number, image in enumerate(images):
+        for one in captions[image.id]:
             wordings.append(one.record(Caption).text)
             numbers.append(number)
-    texts, rows = run.embed_texts(wordings), run.embed(base.images)
+    texts, rows = models.embed_texts(wordings), models.embed(images)
     owners = np.array(numbers, np.int64)
-    groups = np.unique([task_of(image) for image in base.images], return_inverse=True)[1]
     calibration = calibrate(
-        rows, texts, owners, run.settings.confusion, str(run.embedder.ref), groups=groups
+        rows, texts, owners, models.settings.confusion, str(models.embedder.ref), groups=groups
     )
-    return Judge(rows, texts, tuple(wordings), owners, Background(texts, owners), calibration)
+    places = {image.id: number for number, image in enumerate(images)}
+    background = Background(texts, owners)
+    return Judge(places, rows, texts, tuple(wordings), owners, background, calibration)
 
 
 def match_images(run: RecosRun) -> None:
@@ -232,12 +251,11 @@ def _candidates(
         groups=(pool.sources[places], pool.sources),
         closed=[place for place, image in enumerate(pool.images) if image.id in closed],
     )
-    numbers = {image.id: number for number, image in enumerate(run.base.images)}
     for row, image in enumerate(looking):
         original, is_found = originals[image.id], found.places[row] >= 0
         near, similarities = found.places[row][is_found], found.similarities[row][is_found]
         truth = pool.truths.get(original)
-        sure = _surely_others(numbers[image.id], truth, near.tolist(), pool, run.judge)
+        sure = _surely_others(run.judge.places[image.id], truth, near.tolist(), pool, run.judge)
         pairs = zip(near[sure].tolist(), similarities[sure].tolist(), strict=True)
         candidates[original] = [Candidate(pool.images[place].id, cosine) for place, cosine in pairs]
     return candidates

@@ -78,7 +78,9 @@ def _names(path: Path) -> list[str]:
 
 def _nearest(run: RecosRun, images: Sequence[StoredEntity], query: str) -> OrderedImages:
     """Return all images, nearest to the query first."""
-    cosines = np.round(text_cosines(run.embed_texts([query]), run.embed(images))[0], 6)
+    cosines = np.round(
+        text_cosines(run.captioning.embed_texts([query]), run.captioning.embed(images))[0], 6
+    )
     order = sorted(range(len(images)), key=lambda at: (-cosines[at], images[at].id))
     return OrderedImages("nearest", [images[at] for at in order], [])
 
@@ -220,7 +222,7 @@ def _record(
         method=method,
         query=task.query,
         categories=task.categories,
-        embedder=str(run.embedder.ref) if method == "nearest" else None,
+        embedder=str(run.captioning.embedder.ref) if method == "nearest" else None,
         seed=run.build.seed,
         images_wanted=task.images,
         images_drawn=len(chosen),

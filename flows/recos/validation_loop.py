@@ -13,6 +13,7 @@ import numpy as np
 from loupe.flows.answers import Words, words_of
 from loupe.flows.engine.pages import BINS, HistogramBar, flow_pages, stacked_bars
 from loupe.retrieval.discriminability import AcceptedInterval, check_not_degenerate, share_passing
+from loupe.schemas.grouping import grouped
 from loupe.schemas.records import Rejection
 from loupe.schemas.recos import CaptionVerdict, DiscriminabilityReport, DiscriminabilitySettings
 from loupe.schemas.taxonomy import RetrievalTask, in_order
@@ -314,9 +315,7 @@ class ValidationReport:
     @property
     def tasks(self) -> list[TaskSummary]:
         """A summary of each task that has captions, in the order of `in_order`."""
-        by_task: defaultdict[RetrievalTask, list[CaptionHistory]] = defaultdict(list)
-        for history in self.histories:
-            by_task[history.task].append(history)
+        by_task = grouped((history.task, history) for history in self.histories)
         return [
             TaskSummary(
                 task,

@@ -20,6 +20,7 @@ from pydantic_core import from_json
 from loupe.db.blob_check import FaultyBlob, NamedBlob
 from loupe.db.blobs import SHARD, BlobFault, BlobStore
 from loupe.db.calls import NewCall
+from loupe.db.configurations import configurations_of
 from loupe.db.entities import (
     LIVE,
     NewDecision,
@@ -35,7 +36,6 @@ from loupe.db.entities import (
 from loupe.db.store import Store
 from loupe.db.withdrawal_graph import Blob, erased_digests, needed_blobs, own_blobs
 from loupe.db.withdrawals import erased_blobs, list_withdrawals, withdrawn_entities
-from loupe.db.work import configurations_of
 from loupe.flows.engine.context import RunContext
 from loupe.flows.engine.runner import sole_run
 from loupe.schemas.base import canonical_json, framed, merkle_levels, sha256_of

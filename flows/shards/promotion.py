@@ -9,10 +9,11 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 from loupe.db.calls import record_call
+from loupe.db.configurations import configurations_of
 from loupe.db.entities import LIVE, NewEntity, StoredEntity, WorkResult, datasets_of, fetch, find
 from loupe.db.withdrawal_graph import image_with
 from loupe.db.withdrawals import refused_files
-from loupe.db.work import commit_chunk, configurations_of, register_plan, stream_mark, worked_inputs
+from loupe.db.work import commit_chunk, register_plan, stream_mark, worked_inputs
 from loupe.flows.engine.context import RunContext
 from loupe.flows.engine.importing import WITHDRAWN, open_source
 from loupe.flows.engine.report import StageReport

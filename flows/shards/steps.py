@@ -12,10 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loupe.db.calls import NewCall
+from loupe.db.configurations import configurations_of
 from loupe.db.entities import LIVE, NewEntity, StoredEntity, WorkResult, children_of, pages
 from loupe.db.withdrawal_graph import own_digests
 from loupe.db.withdrawals import refused_files
-from loupe.db.work import Pending, configurations_of
+from loupe.db.work import Pending
 from loupe.flows.engine.contamination import Fingerprints
 from loupe.flows.engine.context import RunContext, sync_active
 from loupe.flows.engine.embedding import build_embedder, pinned, read_ahead, stored_image
@@ -24,6 +25,10 @@ from loupe.flows.engine.model_step import DatasetModel, require_answers, step_re
 from loupe.flows.engine.programs import BlobProgram
 from loupe.flows.engine.report import StageReport
 from loupe.flows.engine.runner import Stage, run_stage, run_stream, store_settings
+from loupe.flows.faithfulness import VERSION as CHECK_VERSION
+from loupe.flows.faithfulness import RewriteChecks
+from loupe.flows.rewriting import VERSION as REWRITE_VERSION
+from loupe.flows.rewriting import plan_rewriting, rewrite_step
 from loupe.flows.shards.files import (
     DUPLICATES,
     IMPORT,
@@ -41,10 +46,6 @@ from loupe.flows.shards.files import (
     restore_shard,
     store_shard,
 )
-from loupe.flows.ufine3c.faithfulness import VERSION as CHECK_VERSION
-from loupe.flows.ufine3c.faithfulness import RewriteChecks
-from loupe.flows.ufine3c.rewriting import VERSION as REWRITE_VERSION
-from loupe.flows.ufine3c.rewriting import plan_rewriting, rewrite_step
 from loupe.models.embedding import ImageTextEmbedder
 from loupe.models.registry import OnDemandChatModel
 from loupe.retrieval.similarity.distances import rows_on_disk
@@ -103,6 +104,7 @@ def import_shards(context: RunContext, spec: SourceSpec, size: int = RECORDS) ->
         version=IMPORT_VERSION,
         dataset=spec.name,
         configuration={**source.configuration, "records": size},
+        agents=source.agents,
         chunk_size=1,
         workers=2 * usual_workers(),  # some decode while others wait for the disk
         label=f"import {spec.name} into shards",

@@ -4,31 +4,37 @@ They are found by their entry points, as those of other packages are.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from loupe.annotate.queues import reopen_decided
 from loupe.api.llm import require_list
-from loupe.api.parts import Part
+from loupe.api.parts import Part, Place
 from loupe.checks.rewrites import described_checks
+from loupe.db.entities import LIVE, StoredEntity, children_of
 from loupe.flows.engine.context import PipelineRun
 from loupe.flows.engine.model_step import StagePlan
-from loupe.flows.engine.releasing import MEASURED_JUDGE
-from loupe.flows.engine.runner import store_settings
+from loupe.flows.engine.runner import get_or_create_entity, store_settings
 from loupe.flows.engine.scope import EVERYTHING, Scope
-from loupe.flows.ufine3c.faithfulness import VERSION as CHECK_VERSION
-from loupe.flows.ufine3c.faithfulness import check_rewrites as check_all
-from loupe.flows.ufine3c.faithfulness import checking_stage
-from loupe.flows.ufine3c.forecast import JUDGEMENT, REWRITE, forecast_calls, rewriters_of
+from loupe.flows.faithfulness import STAGE, checking_stage
+from loupe.flows.faithfulness import VERSION as CHECK_VERSION
+from loupe.flows.faithfulness import check_rewrites as check_all
+from loupe.flows.forecast import JUDGEMENT, REWRITE, forecast_calls
+from loupe.flows.rewriting import VERSION, plan_rewriting, rewrite_captions
+from loupe.flows.ufine3c.forecast import rewriters_of
 from loupe.flows.ufine3c.judging import judge_rewrites, plan_judging
-from loupe.flows.ufine3c.rewriting import VERSION, plan_rewriting, rewrite_captions
 from loupe.prompts.loader import load_prompt
 from loupe.schemas.chat import NamedModel
 from loupe.schemas.errors import UsageError
 from loupe.schemas.faithfulness import FaithfulnessReport
 from loupe.schemas.plugins import plugins
-from loupe.schemas.profile import ChatModelSpec, JudgeSettings, Profile, RewriteSettings
+from loupe.schemas.profile import ChatModelSpec, Profile, RewriteSettings
+from loupe.schemas.provenance import Role
+from loupe.schemas.quality import MeasuredJudge
 from loupe.schemas.records import Caption, Rewrite
 from loupe.schemas.validation import nearest_hint
+from loupe.schemas.video import StageSettings
 from loupe.schemas.wording import many
 
 _IN_A_STYLE = "rewrite_in_style"
@@ -47,9 +53,9 @@ class _Rewriting(Part):
         self._prompt = prompt
         self._folder: Path | None = None
 
-    def placed(self, folder: Path) -> None:
+    def placed(self, place: Place) -> None:
         """Take the prompt from the folder of its pipeline, if it is a file."""
-        self._folder = folder
+        self._folder = place.folder
 
     def _settings(self, profile: Profile) -> RewriteSettings:
         prompt = self._prompt
@@ -87,7 +93,7 @@ class _Rewriting(Part):
 
     def described(self) -> str:
         """Return what it does."""
-        styles = f" in {many(len(self.styles), 'style')}" if self.styles else ""
+        styles = f" in the styles {', '.join(self.styles)}" if self.styles else ""
         return f"{self.name}: each model rewrites each caption{styles}"
 
     def run(self, run: PipelineRun[Any]) -> None:
@@ -158,23 +164,66 @@ class _Checking(Part):
         checks = self.checks or run.build.checks
         settings = run.profile.faithfulness
         authors = [str(one.ref) for one in rewriters_of(run.profile)]
-        run.add(check_all(run.context, run.dataset, settings, authors, checks, scope))
+        current = self._stored(run, checks, authors)
+        others = [one for one in self._asked(run) if one.id != current]
+        is_own = bool(scope.links)  # a pipeline of one's own replaces the results of all its steps
+        if others and not is_own:
+            scope = replace(scope, links=((Role.WRITTEN_WITH, current),))
+            if any(one.state in LIVE for one in others):
+                _reopen(run)
         stage = checking_stage(run.dataset, settings, authors, checks, scope)
+        run.add(check_all(run.context, run.dataset, settings, authors, checks, scope))
+        if others and not is_own:
+            made = children_of(run.store, [current], Role.WRITTEN_WITH)[current]
+            run.keep_only(self, FaithfulnessReport, set(made))
+        run.keep_settings(current, [one.id for one in others])
         run.refuse_again(self, stage, Rewrite.kind)
+        _note_measured(run)
         if run.profile.judge is None:
             return
         plan = plan_judging(run.dataset, run.profile.judge, scope)
         run.say(forecast_calls(run.store, plan, plan.count_pending(run.store), JUDGEMENT).sentence)
         run.add(judge_rewrites(run.context, plan, scope))
-        _store_measurement(run, run.profile.judge)
+
+    def _stored(self, run: PipelineRun[Any], checks: Sequence[str], authors: Sequence[str]) -> str:
+        """Store what this run asks of the step, and return the id of that."""
+        values = {
+            "step": self.name,
+            "checks": described_checks(checks),
+            "settings": run.profile.faithfulness.model_dump(mode="json"),
+            "authors": list(authors),
+        }
+        return store_settings(run.context, run.dataset, STAGE, CHECK_VERSION, values).id
+
+    def _asked(self, run: PipelineRun[Any]) -> list[StoredEntity]:
+        """Return what all runs asked of this step."""
+        found = run.stage_settings(STAGE)
+        return [one for one in found if one.record(StageSettings).values["step"] == self.name]
 
 
-def _store_measurement(run: PipelineRun[Any], judge: JudgeSettings) -> None:
-    """Store how good the judge was found to be, for the card."""
-    if judge.measured is not None:
-        measured = judge.measured.model_dump(mode="json")
-        values = {"judge": str(judge.model.ref), "measured": measured}
-        store_settings(run.context, run.dataset, MEASURED_JUDGE, "1", values)
+def _reopen(run: PipelineRun[Any]) -> None:
+    """Reopen the rewrites that gates decided alone after other checks, so that these decide."""
+    why = "other checks are asked for now"
+    for queue in run.queues.values():
+        if queue.kind == Rewrite.kind and (count := reopen_decided(run.store, queue, why)):
+            run.say(f"{many(count, 'rewrite')} again, as {why}")
+
+
+def _note_measured(run: PipelineRun[Any]) -> None:
+    """Store for the card how good the profile says its judge is; what earlier runs stored ends."""
+    judge = run.profile.judge
+    measured = judge.measured if judge else None
+    if judge and measured:
+        prompt = load_prompt(judge.prompt)
+        if measured.prompt != f"{prompt.id} {prompt.version}":
+            run.say(
+                f"[judge.measured] is of the prompt {measured.prompt}, and the judge is asked with "
+                f"{prompt.id} {prompt.version}, so the card does not quote it; measure again with: "
+                f"loupe judge calibrate"
+            )
+            measured = None
+    current = get_or_create_entity(run.context, measured, run.dataset).id if measured else None
+    run.sync_active(MeasuredJudge, lambda one: one.id == current)
 
 
 def check_rewrites(*checks: str, name: str = "check_rewrites") -> Part:

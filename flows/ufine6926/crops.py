@@ -2,67 +2,24 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from math import ceil, floor
 from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from loupe.flows.cropping import MARGIN, Crop, cut, encode, window
 from loupe.models.tracking.association import TrackedPerson, packed
 from loupe.models.tracking.detector import Frame, Pixels
-from loupe.schemas.base import Record, Sha256, sha256_of
-from loupe.schemas.errors import LoupeError
+from loupe.schemas.base import Record, Sha256
 from loupe.schemas.records import Picture
 from loupe.schemas.video import Body, CropMeasures, Observation, Track
 
-MARGIN = 0.03
-"""Margin around a person, as a share of the box's width and height.
-
-Boxes of trackers often cut off feet and hands; at this size the crop still shows next to nothing of
-the surroundings.
-"""
 _LEAST_SHARE_OF_OTHERS = 0.05
 """Share of a crop from which the box of another person in it is recorded."""
-_MEDIA_TYPE = "image/jpeg"
-_JPEG_QUALITY = 95
-"""JPEG quality of crops.
-
-The video was compressed with loss already. At this quality, with full colour resolution, a crop
-takes a third of the size of its PNG and adds less error than the video has itself.
-"""
 _LEAST_SIDE_PX = 2
 """Minimum number of whole pixels inside the frame, in either direction, to see a person.
 """
-
-
-class Crop(NamedTuple):
-    """An encoded image: its bytes and what is recorded about it."""
-
-    data: bytes
-    picture: Picture
-
-
-def cut(pixels: Pixels, box_xyxy: NDArray[np.float64], margin: float = 0.0) -> Pixels:
-    """Return the part of a frame inside a box, as a view; empty if they do not overlap.
-
-    The box is extended by `margin` of its size on each side, rounded to whole pixels, and clipped
-    to the frame.
-    """
-    left, top, right, bottom = _window(pixels, box_xyxy, margin)
-    return pixels[top:bottom, left:right]
-
-
-def _window(
-    pixels: Pixels, box_xyxy: NDArray[np.float64], margin: float
-) -> tuple[int, int, int, int]:
-    """Return the whole pixels of a frame that `cut` takes: left, top, right, bottom."""
-    left, top, right, bottom = map(float, box_xyxy)
-    room_x, room_y = margin * (right - left), margin * (bottom - top)
-    height, width = pixels.shape[:2]
-    first_column, first_row = max(0, floor(left - room_x)), max(0, floor(top - room_y))
-    last_column, last_row = min(width, ceil(right + room_x)), min(height, ceil(bottom + room_y))
-    return first_column, first_row, max(first_column, last_column), max(first_row, last_row)
 
 
 def cut_person(pixels: Pixels, box_xyxy: NDArray[np.float64], others: "Boxes") -> Crop:
@@ -73,7 +30,7 @@ def cut_person(pixels: Pixels, box_xyxy: NDArray[np.float64], others: "Boxes") -
         box_xyxy: (4,) the person's box.
         others: (n, 4) the boxes of all other people in the frame.
     """
-    left, top, right, bottom = _window(pixels, box_xyxy, MARGIN)
+    left, top, right, bottom = window(pixels, box_xyxy, MARGIN)
     crop = encode(pixels[top:bottom, left:right])
     size = (right - left, bottom - top)
     inside = np.clip(others.reshape(-1, 4) - (left, top, left, top), 0, size * 2)
@@ -81,27 +38,6 @@ def cut_person(pixels: Pixels, box_xyxy: NDArray[np.float64], others: "Boxes") -
     covering = inside[areas >= _LEAST_SHARE_OF_OTHERS * size[0] * size[1]]
     boxes = tuple(tuple(round(side, 1) for side in box) for box in covering.tolist())
     return crop._replace(picture=crop.picture.model_copy(update={"others_xyxy": boxes}))
-
-
-def encode(pixels: Pixels) -> Crop:
-    """Encode an image as JPEG at quality 95 with full colour resolution."""
-    import cv2
-
-    options = [
-        cv2.IMWRITE_JPEG_QUALITY,
-        _JPEG_QUALITY,
-        cv2.IMWRITE_JPEG_SAMPLING_FACTOR,
-        cv2.IMWRITE_JPEG_SAMPLING_FACTOR_444,
-    ]
-    is_written, file = cv2.imencode(".jpg", cv2.cvtColor(pixels, cv2.COLOR_RGB2BGR), options)
-    height, width = pixels.shape[:2]
-    if not is_written:
-        raise LoupeError(f"a crop of {width}×{height} pixels could not be written as JPEG")
-    data = file.tobytes()
-    picture = Picture(
-        sha256=sha256_of(data), media_type=_MEDIA_TYPE, width_px=width, height_px=height
-    )
-    return Crop(data, picture)
 
 
 # Measurements that the noise filter compares with its thresholds. Pixels are measured inside the
@@ -225,8 +161,8 @@ def quality(measures: CropMeasures, score: float) -> float:
 
 # The observations of a track that are kept while it continues: few, spread over time, the best.
 
-Put = Callable[[bytes, str], Sha256]
-"""Stores bytes of a media type and returns their SHA-256, as `BlobStore.put` does."""
+Put = Callable[[bytes, Picture], Picture]
+"""Stores the bytes of a crop, whose faces it may change, and returns the crop as it is stored."""
 
 
 class TrackOrigin(NamedTuple):
@@ -351,8 +287,9 @@ class ObservationPool:
     def _store_crops(self, put: Put) -> None:
         for span, kept in self._kept.items():
             if kept.data is not None:
-                put(kept.data, kept.observation.crop.media_type)
-                self._kept[span] = kept._replace(data=None)
+                crop = put(kept.data, kept.observation.crop)
+                observation = kept.observation.model_copy(update={"crop": crop})
+                self._kept[span] = _Kept(kept.quality, observation, None)
 
     @property
     def observations(self) -> tuple[Observation, ...]:
@@ -364,7 +301,7 @@ def with_bodies(track: Track, bodies: Mapping[int, Body]) -> Track:
     """Return the track with the results of a pose model, by frame."""
 
     def seen(one: Observation) -> Observation:
-        body = dict(bodies[one.frame]) if one.frame in bodies else {}
+        body = bodies[one.frame].model_dump(exclude={"visible"}) if one.frame in bodies else {}
         return one.model_copy(update={"measures": one.measures.model_copy(update=body)})
 
     return track.model_copy(update={"observations": tuple(map(seen, track.observations))})

@@ -23,10 +23,11 @@ from loupe.db.entities import (
 )
 from loupe.db.store import Store
 from loupe.db.withdrawals import withdrawn_digests
-from loupe.flows.engine.context import RunContext, sync_active
+from loupe.flows.engine.context import RunContext
 from loupe.flows.engine.importing import WITHDRAWN
 from loupe.flows.engine.report import StageReport
 from loupe.flows.engine.runner import Stage, run_each
+from loupe.flows.engine.scope import EVERYTHING, Scope
 from loupe.models.tracking.association import unpacked
 from loupe.retrieval.similarity.distances import ComparedImage, near_duplicates, perceptual_hash
 from loupe.schemas.base import Split, canonical_json, digest_of
@@ -214,11 +215,11 @@ def assign_splits(
     """Assign a split to every identity in `images`.
 
     Identities that have a split keep it, and the rest of their component gets the same one. The
-    other components are visited in an order that the seed determines; each goes to test if that
-    brings the share of test identities closer to the wanted share, else to train. New identities
-    that belong to train and to test are rejected (`would_leak`). If a new image connects two
-    identities of different splits, both stay, but the images in train that are connected to test do
-    not (`tied`), because data that models were tested on must not change.
+    others go to test or train so that the share of test identities is as close to the wanted share
+    as it can be, in an order that the seed determines. New identities that belong to train and to
+    test are rejected (`would_leak`). If a new image connects two identities of different splits,
+    both stay, but the images in train that are connected to test do not (`tied`), because data that
+    models were tested on must not change.
 
     Args:
         images: all images of the dataset, old and new.
@@ -292,16 +293,33 @@ def _find_tied(
 def _draw_splits(
     free: Iterable[list[str]], settings: SplitSettings, given: Mapping[str, Split]
 ) -> dict[str, Split]:
-    """Draw splits for the components without one."""
+    """Draw splits for the components without one: of all choices, one nearest to the share."""
     components = sorted(free, key=lambda names: digest_of(str(settings.seed), *names))
-    in_test = sum(split == "test" for split in given.values())
     wanted = settings.test_share * (len(given) + sum(map(len, components)))
+    wanted -= sum(split == "test" for split in given.values())
+    in_test = _with_sum_nearest(wanted, [len(names) for names in components])
     splits: dict[str, Split] = {}
-    for names in components:
-        to_test = abs(in_test + len(names) - wanted) < abs(in_test - wanted)
-        in_test += len(names) if to_test else 0
-        splits.update(dict.fromkeys(names, "test" if to_test else "train"))
+    for at, names in enumerate(components):
+        splits.update(dict.fromkeys(names, "test" if at in in_test else "train"))
     return splits
+
+
+def _with_sum_nearest(wanted: float, sizes: Sequence[int]) -> set[int]:
+    """Return the places of those whose sum is nearest to `wanted`; the first ones, if several."""
+    sums_of_first = [1]  # bit n: some of the first sizes have the sum n
+    for size in sizes:
+        sums_of_first.append(sums_of_first[-1] | sums_of_first[-1] << size)
+    reachable = sums_of_first[-1]
+    left = min(
+        (total for total in range(reachable.bit_length()) if reachable >> total & 1),
+        key=lambda total: abs(total - wanted),
+    )
+    chosen = set()
+    for at in reversed(range(len(sizes))):
+        if not sums_of_first[at] >> left & 1:  # the first ones alone do not reach it
+            chosen.add(at)
+            left -= sizes[at]
+    return chosen
 
 
 def _tied_images(tracklet_id: str, tied: Mapping[str, ImageKey]) -> Rejection:
@@ -335,13 +353,15 @@ def form_identities(
     tracklet_ids: Collection[str],
     settings: SplitSettings,
     least_images: int,
-) -> StageReport:
+    scope: Scope = EVERYTHING,
+) -> tuple[StageReport, set[str]]:
     """Form the identities of `dataset` from the accepted ones of these tracklets.
 
+    Returns the report and the images that count, which the caller lets be the active ones.
+
     They form one transaction, because identities and the split of each can only be known of all
-    together. Splits that were assigned stay. The active images are computed in every run, even if
-    they were stored before: images that do not count any more (all, if nothing is accepted) become
-    inactive, and those that count again become active. Withdrawn crops are left out.
+    together. Splits that were assigned stay. The images that count are computed in every run, even
+    if they were stored before. Withdrawn crops are left out.
 
     Without a human decision, tracklets lose suspected frames and need `least_images` others.
     """
@@ -357,11 +377,13 @@ def form_identities(
         name=_MERGING_STAGE,
         version=_MERGING_VERSION,
         dataset=dataset,
-        configuration={
-            "tracklets": digest_of(canonical_json([frames, sorted(rejections), successors])),
-            "settings": settings.model_dump(mode="json"),
-            "taken": digest_of(canonical_json(taken)),
-        },
+        configuration=scope.configuration(
+            {
+                "tracklets": digest_of(canonical_json([frames, sorted(rejections), successors])),
+                "settings": settings.model_dump(mode="json"),
+                "taken": digest_of(canonical_json(taken)),
+            }
+        ),
         chunk_size=max(1, len(accepted)),
         workers=1,
         label="form identities",
@@ -371,7 +393,7 @@ def form_identities(
     def formed() -> _FormedImages:
         merged = merge_identities(tracklets, successors)
         identities, gone = _drop_withdrawn_frames(merged.identities, withdrawn)
-        images, left_out = _images(context, dataset, identities, settings, taken)
+        images, left_out = _images(context, dataset, identities, settings, taken, scope)
         return _FormedImages(images, rejections | merged.rejections | gone | left_out)
 
     def result(number: int, entity: StoredEntity) -> WorkResult:
@@ -379,9 +401,7 @@ def form_identities(
         return WorkResult(number, images, rejection=formed().rejections.get(entity.id))
 
     report = run_each(context, stage, [(one.seq, one) for one in accepted], result)
-    current = {image.id for images in formed().images.values() for image in images}
-    sync_active(context, dataset, Image.kind, lambda image: image.id in current, LIVE)
-    return report
+    return report, {image.id for images in formed().images.values() for image in images}
 
 
 class _FormedImages(NamedTuple):
@@ -417,6 +437,7 @@ def _images(
     identities: Sequence[Identity],
     settings: SplitSettings,
     taken: Mapping[str, Split],
+    scope: Scope,
 ) -> tuple[dict[str, list[NewEntity]], dict[str, Rejection]]:
     """Return the images of each tracklet, and the reasons why one has none, or only some."""
     assigned = assign_splits(_images_to_compare(context, identities), settings, taken)
@@ -442,7 +463,11 @@ def _images(
                 new_entity(
                     image,
                     dataset,
-                    parents=[(Role.CROP_OF, video), (Role.SELECTED_IN, tracklet.id)],
+                    parents=[
+                        (Role.CROP_OF, video),
+                        (Role.SELECTED_IN, tracklet.id),
+                        *scope.links,
+                    ],
                     split=image.split,
                     group=f"{image.source}/{image.identity}",
                 )

@@ -50,6 +50,7 @@ from loupe.flows.ufine6926.tracking import PoseModelMaker, StagePlan, TrackingPl
 from loupe.models.registry import build_pose_model
 from loupe.schemas.build import VideoSourceSpec
 from loupe.schemas.errors import UsageError
+from loupe.schemas.grouping import grouped
 from loupe.schemas.proposals import OtherTracklet, Tracklet, TrackletFrame
 from loupe.schemas.provenance import Role
 from loupe.schemas.records import Image, Rejection
@@ -143,7 +144,7 @@ def judge_track(track: Track, settings: FilterSettings) -> Judgement:
 
 
 def _rejection(track: Track, report: FilterReport) -> Rejection:
-    """Return the rejection of a track without frames: the rules and their numbers of frames."""
+    """Return the rejection of a track without a part: what is left, and why not more."""
     dropped = Counter(
         rule
         for rule, _ in {
@@ -153,11 +154,15 @@ def _rejection(track: Track, report: FilterReport) -> Rejection:
         }
     )
     counts = dict(sorted(dropped.items(), key=lambda item: (-item[1], item[0])))
-    why = ", ".join(f"{rule} {count}" for rule, count in counts.items())
+    others = [f"{rule} {count}" for rule, count in counts.items() if rule != TOO_FEW.name]
+    left = next(one for one in report.findings if one.rule == TOO_FEW.name and one.frame is None)
     detail = (
-        f"Track {track.number} of {track.video!r} has too few usable images among its "
-        f"{len(track.observations)}; frames dropped by rule: {why}."
+        f"Track {track.number} of {track.video!r} has {left.value:,.0f} usable images"
+        f"{' in one piece' if report.switches else ''}, of {len(track.observations):,}; needed are "
+        f"{left.threshold:,.0f} (least_images)."
     )
+    if others:
+        detail += f" Other rules dropped: {', '.join(others)}."
     about = {"file": track.video, "index": track.number, "dropped": counts}
     return Rejection.of(FILTER_TRACK_STAGE, TOO_FEW.name, detail, **about)
 
@@ -465,9 +470,7 @@ def find_track(store: Store, name: str) -> FilteredTrack:
             return found
         raise
     traced = trace(store, entity_id)
-    kinds: dict[str, list[str]] = defaultdict(list)
-    for id_, node in traced.entities.items():
-        kinds[node.entity.kind].append(id_)
+    kinds = grouped((node.entity.kind, id_) for id_, node in traced.entities.items())
     kind = traced.entities[entity_id].entity.kind
     if kind not in ("track", "filter_report", "tracklet") or len(kinds["track"]) != 1:
         raise UsageError(

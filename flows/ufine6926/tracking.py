@@ -1,31 +1,36 @@
 """Track the people in videos; every finished track is stored at once."""
 
 import io
+import math
 import os
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import islice
-from typing import Any, Generic, TypeVar
+from itertools import islice, takewhile
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 from PIL import Image
-from pydantic import ValidationError
 
 from loupe.db.entities import AgentRef, NewEntity, StoredEntity, WorkResult, new_entity
 from loupe.db.plugin_agents import plugin_agents
 from loupe.db.work import (
     Pending,
     StoredCheckpoint,
+    count_pending,
     drop_finished_checkpoints,
     load_checkpoint,
     register_plan,
     save_checkpoint,
 )
+from loupe.flows.engine.cluster_models import ModelWork
 from loupe.flows.engine.context import RunContext
+from loupe.flows.engine.embedding import put_picture
+from loupe.flows.engine.importing import face_agents
+from loupe.flows.engine.ray import open_ray
 from loupe.flows.engine.report import Deferred, StageReport, StageResult, duration, per_second
 from loupe.flows.engine.runner import Stage, run_stage, store_settings
 from loupe.flows.ufine6926.crops import ObservationPool, PoolState, Put, TrackOrigin, with_bodies
@@ -40,17 +45,21 @@ from loupe.models.tracking.association import (
     from_bytes,
     overlaps,
 )
-from loupe.models.tracking.detector import Frame, PersonDetector, PoseModel
+from loupe.models.tracking.detector import Detections, Frame, PersonDetector, PoseModel
 from loupe.schemas import tracking
 from loupe.schemas.base import Record, digest_of
 from loupe.schemas.build import VideoSourceSpec
+from loupe.schemas.chat import ModelRef
 from loupe.schemas.decoders import as_rgb
-from loupe.schemas.errors import IntegrityError
+from loupe.schemas.errors import ServiceError
+from loupe.schemas.faces import Faces
+from loupe.schemas.limited import LimitExceededError, WorkerEndedError
 from loupe.schemas.provenance import Role
 from loupe.schemas.records import Picture
 from loupe.schemas.tracking import DetectorSpec, GivenDetections, TrackingSettings
 from loupe.schemas.video import Body, Track, TrackedVideo, Video
 from loupe.schemas.wording import many
+from loupe.sources.faces import require_face_model, treatment_of
 from loupe.sources.video.finding import FoundVideo, find_all_videos, video_digest
 from loupe.sources.video.reader import VideoProblem, VideoRefusedError, open_video
 
@@ -152,17 +161,9 @@ class PeopleFollower:
         return as_bytes({name: np.frombuffer(part, np.uint8) for name, part in parts.items()})
 
     def restore(self, state: bytes) -> None:
-        """Restore the state of another follower of the same video.
-
-        Raises:
-            IntegrityError: these are not the bytes of a follower's state.
-        """
+        """Restore the state of another follower of the same video."""
         parts = from_bytes(state, "tracker", "memory")
-        try:
-            memory = _Memory.model_validate_json(parts["memory"].tobytes())
-        except ValidationError as error:
-            what = f"the saved state of a follower cannot be read: {error}"
-            raise IntegrityError(what) from error
+        memory = _Memory.model_validate_json(parts["memory"].tobytes())
         self._tracker.restore(parts["tracker"].tobytes())
         self.frames, self.tracks, self.unseen = memory.frames, memory.tracks, memory.unseen
         self._pools = {one.number: ObservationPool.restored(one) for one in memory.pools}
@@ -189,13 +190,13 @@ def _others(person: TrackedPerson, boxes_xyxy: Boxes) -> Boxes:
 # A video is one input. While it is processed, the finished tracks and the state needed to continue
 # are committed every few hundred frames, so that a killed run loses only the frames since.
 
-DetectorMaker = Callable[[DetectorSpec], PersonDetector]
 _FAULTS_OF_THE_WORLD = frozenset(
     ["missing_video", "changed_video", "unreadable_video", "unreachable_video", "empty_file"]
 )
 """Reasons why the imported bytes are temporarily unavailable."""
 
 
+DetectorMaker = Callable[[DetectorSpec], PersonDetector]
 SettingsT = TypeVar("SettingsT")
 
 
@@ -213,9 +214,14 @@ class StagePlan(Generic[SettingsT]):
 
 @dataclass(frozen=True)
 class TrackingPlan(StagePlan[TrackingSettings]):
-    """How the videos of one source are tracked; the detector is that of the source or profile."""
+    """How the videos of one source are tracked, and what is done to faces in crops.
+
+    The detector is that of the source or profile. A preview reads the first `seconds` only.
+    """
 
     detector: DetectorSpec | GivenDetections
+    faces: Faces = "keep"
+    seconds: float | None = None
 
 
 def plan_tracking(
@@ -223,6 +229,7 @@ def plan_tracking(
     dataset: str,
     settings: TrackingSettings,
     spec: VideoSourceSpec,
+    seconds: float | None = None,
 ) -> TrackingPlan:
     """Return the plan for the profile's settings and those of a source.
 
@@ -248,8 +255,11 @@ def plan_tracking(
     # paths and devices do not affect what is found
     paths = {"checkpoint", "device", "folder"}
     values["detector"] = detector.model_dump(mode="json", exclude=paths)
+    if treatment := treatment_of(spec.faces):
+        require_face_model(spec.faces)
+        values["faces"] = treatment.model_dump()
     entity = store_settings(context, dataset, STAGE, VERSION, values)
-    return TrackingPlan(settings, entity, detector)
+    return TrackingPlan(settings, entity, detector, spec.faces, seconds)
 
 
 def track_videos(
@@ -270,6 +280,7 @@ def track_videos(
         ModelError: the detector could not be loaded.
     """
     detector = plan.detector
+    pending = Pending(dataset, Video.kind, ("proposed",), spec.name)
     stage = Stage(
         name=STAGE,
         version=VERSION,
@@ -278,22 +289,74 @@ def track_videos(
         agents=(
             AgentRef.of_model(detector.ref),
             *plugin_agents("models", detector.ref.name),
+            *face_agents(plan.faces),
         ),
         chunk_size=1,
-        # The decoder has threads of its own; detectors gain nothing from sharing a GPU.
-        workers=1 if runs_on_gpu(detector) else max(1, (os.cpu_count() or 1) // 2),
         independent=True,
         label=f"track {spec.name}",
     )
-    tracking = _Tracking(context, stage, plan, spec.videos, make_detector)
-    report = run_stage(
-        context,
-        stage,
-        Pending(dataset, Video.kind, ("proposed",), spec.name),
-        lambda videos: [tracking.result(video) for video in videos],
-    )
-    drop_finished_checkpoints(context.store, tracking.plan_id)
+    plan_id = register_plan(context.store, stage.name, stage.version, stage.configuration)
+    with _detecting(
+        context, detector, make_detector, count_pending(context.store, plan_id, pending)
+    ) as detecting:
+        stage = replace(stage, workers=detecting.videos)
+        tracking = _Tracking(context, stage, plan, plan_id, spec.videos, detecting.make)
+        report = run_stage(
+            context, stage, pending, lambda videos: [tracking.result(video) for video in videos]
+        )
+    drop_finished_checkpoints(context.store, plan_id)
     return report
+
+
+class _Detecting(NamedTuple):
+    """How detectors are made, and how many videos keep them busy."""
+
+    make: DetectorMaker
+    videos: int
+
+
+@contextmanager
+def _detecting(
+    context: RunContext,
+    detector: DetectorSpec | GivenDetections,
+    make_detector: DetectorMaker,
+    videos: int,
+) -> Iterator[_Detecting]:
+    """Yield how so many videos are tracked: in this process, or with actors of a cluster."""
+    is_local = context.settings.engine != "ray" or not videos
+    if is_local or isinstance(detector, GivenDetections):
+        # The decoder has threads of its own; detectors gain nothing from sharing a GPU.
+        at_once = 1 if runs_on_gpu(detector) else max(1, (os.cpu_count() or 1) // 2)
+        yield _Detecting(make_detector, at_once)
+        return
+    work = ModelWork("detect_people", detector, build_detector, _detected)
+    with open_ray(context.settings, work) as actors:
+        yield _Detecting(lambda spec: _ClusterDetector(spec, actors.work), actors.threads)
+
+
+def _detected(detector: PersonDetector, frames: Sequence[Frame]) -> list[Detections]:
+    return [detector.detect(frame) for frame in frames]
+
+
+@dataclass(frozen=True)
+class _ClusterDetector:
+    """A `PersonDetector` that sends each frame to an actor."""
+
+    spec: DetectorSpec
+    work: Callable[[Sequence[Frame]], list[Detections]]
+
+    @property
+    def ref(self) -> ModelRef:
+        return self.spec.ref
+
+    def detect(self, frame: Frame) -> Detections:
+        try:
+            (found,) = self.work([frame])
+        except (LimitExceededError, WorkerEndedError) as fault:
+            raise ServiceError(
+                f"{self.ref} cannot find the people in a video: frame {frame.number:,} {fault}"
+            ) from fault
+        return found
 
 
 @dataclass
@@ -303,15 +366,10 @@ class _Tracking:
     context: RunContext
     stage: Stage
     plan: TrackingPlan
+    plan_id: int
     addresses: Sequence[str]
     make_detector: DetectorMaker
     idle: list[PersonDetector] = field(default_factory=list)
-
-    @cached_property
-    def plan_id(self) -> int:
-        """The number of the stage's plan in the store."""
-        stage = self.stage
-        return register_plan(self.context.store, stage.name, stage.version, stage.configuration)
 
     @cached_property
     def _urls(self) -> dict[str, list[str]]:
@@ -359,13 +417,16 @@ class _Tracking:
             rate = reader.facts.frame_rate / settings.every_nth_frame
             tracker = PersonTracker(detector, settings.association, rate)
             origin = TrackOrigin(video.source, video.file_path, video.sha256, str(tracker.ref))
-            put = self.context.blobs.put
-            follower = PeopleFollower(tracker, origin, settings.observations, put)
+            follower = PeopleFollower(tracker, origin, settings.observations, self._put)
             start = 0
             if checkpoint := load_checkpoint(store, self.plan_id, entity.seq):
                 follower.restore(checkpoint.state)
                 start = checkpoint.position
-            frames = reader.frames(start, settings.every_nth_frame)
+            last = math.inf if self.plan.seconds is None else self.plan.seconds
+            frames = takewhile(
+                lambda one: one.time_seconds < last,
+                reader.frames(start, settings.every_nth_frame),
+            )
             shown = _Followed(video, follower, settings.every_nth_frame)
             with self.context.progress.waits.on(shown.__str__):
                 for last in _follow_in_stretches(frames, follower, settings.checkpoint_frames):
@@ -374,6 +435,13 @@ class _Tracking:
         tracks = [self._entity(entity, track) for track in follower.take_finished()]
         summary = self._summary(video, follower, reader.problem)
         return WorkResult(entity.seq, entities=(*tracks, self._entity(entity, summary)))
+
+    def _put(self, data: bytes, crop: Picture) -> Picture:
+        """Store a crop, after what is to be done to its faces."""
+        size = (crop.width_px, crop.height_px)
+        faces = self.plan.faces
+        stored = put_picture(self.context.blobs, data, crop.media_type, size, faces)
+        return crop.model_copy(update={"sha256": stored.sha256, "faces": stored.faces})
 
     def _summary(
         self, video: Video, follower: PeopleFollower, problem: VideoProblem | None

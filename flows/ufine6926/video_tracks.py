@@ -22,10 +22,13 @@ from loupe.models.tracking.association import Association, PersonTracker
 from loupe.models.tracking.detector import PersonDetector
 from loupe.schemas.base import sha256_of
 from loupe.schemas.errors import UsageError
+from loupe.schemas.faces import Faces
 from loupe.schemas.profile import Profile
+from loupe.schemas.records import Picture
 from loupe.schemas.tracking import AssociationSettings
 from loupe.schemas.video import Finding, Observation, Track
 from loupe.schemas.wording import storable
+from loupe.sources.faces import require_face_model, treat_faces
 from loupe.sources.motchallenge import BadLine, Boxes, Result, read_boxes, write_results
 from loupe.sources.video.finding import (
     FoundVideo,
@@ -161,10 +164,11 @@ def track_video(
     profile: Profile,
     progress: Progress,
     make_detector: DetectorMaker = build_detector,
+    faces: Faces = "keep",
 ) -> VideoTracks:
     """Follow the people of the one video at `address`; write what the filter keeps to `out`.
 
-    - `crops/TRACK-FRAME.jpg`: the crops of all tracklets;
+    - `crops/TRACK-FRAME.jpg`: the crops of all tracklets, after what is to be done to `faces`;
     - `tracklets.json`: the tracklets with frames, times, boxes, scores and crops, and the tracks
       that were rejected, each with the reason;
     - `result.txt`: every box of every frame, in MOTChallenge's format.
@@ -176,11 +180,13 @@ def track_video(
     Raises:
         FormatError: the file cannot be used as a video.
         UsageError: `out` cannot be written to.
-        MissingExtraError: an extra that the detector or the pose model needs is not installed.
+        MissingExtraError: an extra that a model needs is not installed: the detector, the pose
+            model, or the one that finds faces.
         ModelError: the detector or the pose model could not be loaded.
     """
     started = time.perf_counter()
     found = _only_video(address)
+    require_face_model(faces)
     detector = make_detector(profile.tracking.detector)  # if it is missing, nothing is read
     inspected = inspect_video(found)
     if isinstance(inspected, VideoProblem):
@@ -188,7 +194,7 @@ def track_video(
     _prepare(out)
     path, rate = inspected.file_path, profile.tracking.frame_rate
     with open_video(inspected.url, file_path=path, frame_rate=rate) as reader:
-        report = _Writing(inspected, out, profile, reader, detector).run(progress)
+        report = _Writing(inspected, out, profile, reader, detector, faces).run(progress)
     if rate is None and not inspected.facts.has_stated_rate:
         report.notice = unknown_rate(inspected, "--frame-rate")
     report.seconds = time.perf_counter() - started
@@ -238,7 +244,9 @@ class _Writing:
         profile: Profile,
         reader: VideoReader,
         detector: PersonDetector,
+        faces: Faces,
     ) -> None:
+        self._faces: Faces = faces
         settings, self._filter = profile.tracking, profile.filter
         rate = reader.facts.frame_rate / settings.every_nth_frame
         tracker = PersonTracker(detector, settings.association, rate)
@@ -292,11 +300,12 @@ class _Writing:
                 stage.done += 1
                 progress.advance(stage.stage, 1)
 
-    def _put(self, data: bytes, _media_type: str) -> str:
-        """Hold a crop until its track is filtered."""
-        sha256 = sha256_of(data)
-        self._crops[sha256] = data
-        return sha256
+    def _put(self, data: bytes, crop: Picture) -> Picture:
+        """Hold a crop until its track is filtered, after what is to be done to its faces."""
+        treated = treat_faces(self._faces, data)
+        stored = crop.model_copy(update={"sha256": sha256_of(treated.data), "faces": treated.faces})
+        self._crops[stored.sha256] = treated.data
+        return stored
 
     def _take_finished(self) -> None:
         for track in map(self._with_bodies, self._follower.take_finished()):

@@ -41,6 +41,7 @@ from loupe.flows.shards.files import erase_withdrawn
 from loupe.flows.withdrawal.plan import ANNOTATOR, erase_pages, sweep
 from loupe.flows.withdrawal.releases import Patch, is_outside
 from loupe.release.build import build_release
+from loupe.release.card.strata import count_strata
 from loupe.release.format.files import remove_abandoned
 from loupe.release.format.manifest import MANIFEST, read_files
 from loupe.release.rebuild import rebuild_inputs
@@ -293,7 +294,7 @@ class _Work:
         stated = release_facts(settings.releases_file, manifest.dataset).permitted_terms
         permitted = {**stated, **checks.permitted_terms}
         # compared with all rows; the other datasets may no longer be there
-        checks = checks._replace(contamination=(), permitted_terms=permitted)
+        checks = checks._replace(contamination=(), permitted_terms=permitted, strata=count_strata)
         if certified := manifest.shortcuts:  # measured again; it must not stop a withdrawal
             again = partial(certify_build, accepted=certified.accepted, refuse=False)
             checks = checks._replace(certify=again)

@@ -16,7 +16,7 @@ from loupe.db.withdrawal_graph import WithdrawalTarget
 from loupe.db.withdrawals import notices_of, releases_holding
 from loupe.models.profiles.settings import Settings
 from loupe.release.contents import Contents
-from loupe.release.format.manifest import MANIFEST, manifest_in
+from loupe.release.format.manifest import MANIFEST, manifest_in, release_folder
 from loupe.release.format.row_files import ListedRelease
 from loupe.release.format.rows import image_path, number_in, text_entity_ids
 from loupe.release.format.scratch import Scratch
@@ -262,12 +262,11 @@ def refuse_two_meanings(store: Store, dataset: str, name: str) -> None:
 
 def _find_release(store: Store, name: str) -> StoredRelease:
     """Return a release in the store; if `name` is a folder, with that folder."""
-    folder = Path(name)
-    if not folder.is_dir():
+    if (folder := release_folder(name)) is None:
         return find_release(store, name)
     manifest = manifest_in(folder)
     if manifest is None:
-        raise UsageError(f"there is no release in {folder}: it contains no {MANIFEST} of one")
+        raise UsageError(f"there is no release in {folder}: its {MANIFEST} cannot be read")
     for one in list_releases(store, manifest.dataset):
         if one.manifest.id == manifest.id:
             return one._replace(folder=folder)

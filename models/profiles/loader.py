@@ -2,18 +2,28 @@
 
 `LOUPE_PROFILE__REWRITE__MAX_CHARACTERS=500` overrides `rewrite.max_characters`. A value that is
 valid JSON is parsed as JSON, so whole lists can be given too. A table `[server]` contains what all
-models with `provider = "openai"` share.
+models with `provider = "openai"` share. The first chat model of `[rewrite]` also judges rewrites,
+and that of `[captioning]` captions, unless `[judge]` or `[caption_judge]` names another, or `false`
+in its place turns it off.
 """
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from loupe.schemas.errors import ConfigurationError
 from loupe.schemas.plugins import load_plugin, plugins
-from loupe.schemas.profile import Profile
+from loupe.schemas.profile import (
+    CaptionJudgeSettings,
+    ChatModelSpec,
+    JudgeSettings,
+    OpenAIChat,
+    Profile,
+    Sampling,
+    VllmChat,
+)
 from loupe.schemas.text_files import read_toml
 from loupe.schemas.validation import validated
 
@@ -53,7 +63,17 @@ def load_profile(name_or_path: str, environment: Mapping[str, str] = os.environ)
         server = _renamed(server, stated)
         _ask_only_server(values)
     _complete_servers(values, server)
-    return validate_profile(values)
+    judge = values.pop("judge", {})
+    of_captions = values.pop("caption_judge", False if judge is False else {})
+    judges = {"judge": judge, "caption_judge": of_captions}
+    asked = {key: stated for key, stated in judges.items() if stated is not False}
+    for key, stated in asked.items():
+        if not isinstance(stated, dict) or "model" in stated:
+            values[key] = stated
+    profile = validate_profile(values)
+    for key in asked.keys() - values.keys():
+        profile = _with_judge(profile, key, asked[key])
+    return profile
 
 
 def validate_profile(values: Mapping[str, Any]) -> Profile:
@@ -131,6 +151,25 @@ def _complete_servers(values: Any, shared: Any) -> None:
             values |= {key: value for key, value in shared.items() if key not in left_out}
         for one in values.values():
             _complete_servers(one, shared)
+
+
+_JUDGING = Sampling(temperature=0.0, max_tokens=2048)
+
+
+def _with_judge(profile: Profile, key: str, stated: Mapping[str, Any]) -> Profile:
+    """Return the profile, in which the first chat model that writes judges as `stated`."""
+    writers: dict[str, Sequence[ChatModelSpec]] = {
+        "judge": profile.rewrite.models,
+        "caption_judge": (profile.captioning.model, profile.contrast.refiner),
+    }
+    chat = (one for one in writers[key] if isinstance(one, OpenAIChat | VllmChat))
+    first = next(chat, None)
+    if first is None and not stated:
+        return profile
+    model = {"model": first.model_copy(update={"sampling": _JUDGING})} if first else {}
+    form = JudgeSettings if key == "judge" else CaptionJudgeSettings
+    judge = validated(form, {**model, **stated}, f"{key} of profile {profile.name!r}")
+    return profile.model_copy(update={key: judge})
 
 
 def _as_json(text: str) -> Any:

@@ -25,8 +25,10 @@ from loupe.schemas.validation import at_home, nearest_hint
 
 PREFIX = "LOUPE_"
 _READ_ELSEWHERE = ("LOUPE_PROFILE__", "LOUPE_TESTS_")  # by the loader and the tests
-_KEYS = frozenset(
-    {"signing_key", "signing_key_file", "label_studio_token", "label_studio_database_url"}
+SECRETS_OF_BUILDS = ("signing_key", "signing_key_file", "label_studio_token")
+"""The secret settings that a build uses."""
+_SECRETS = frozenset(
+    {*SECRETS_OF_BUILDS, "label_studio_database_url", "notify_urls", "oidc_client_secret"}
 )
 _HOME = ".loupe"
 Port = Annotated[int, Field(ge=1, le=65535)]
@@ -41,11 +43,17 @@ class Settings(BaseSettings):
     absolute, so that servers and workers started elsewhere use the same locations. An empty
     `label_studio_url` means the Label Studio that `loupe up` starts; an empty
     `label_studio_database_url` means a SQLite file under `home`. `worker_variables` names further
-    environment variables that runs through Prefect get. CPU-bound work is done in `engine_workers`
-    processes (None: one per CPU) or in threads of the run, as `engine` says; a chunk may take
-    `engine_seconds` of CPU time. The engine `ray` uses the cluster at `ray_address`, or starts Ray
-    on this machine if it is empty; a worker there is given `engine_cpus` and `engine_gpus`, or what
-    the program requests. With a `signing_key` (PEM) or a `signing_key_file`, releases are signed.
+    environment variables that runs through Prefect get. With `continue_builds`, the queue watcher
+    starts builds again when people have decided all that they waited for; it sends messages to
+    `notify_urls` (Apprise's addresses, which contain secrets). With an `oidc_issuer`, people log in
+    to Label Studio with its accounts, if they are invited and in one of `oidc_groups` (empty: any);
+    `oidc_leads` are the addresses of those who work with the installation's own account.
+
+    CPU-bound work is done in `engine_workers` processes (None: one per CPU) or in threads of the
+    run, as `engine` says; a chunk may take `engine_seconds` of CPU time. The engine `ray`
+    uses the cluster at `ray_address`, or starts Ray on this machine if it is empty; a worker there
+    is given `engine_cpus` and `engine_gpus`, or what the program requests. With a `signing_key`
+    (PEM) or a `signing_key_file`, releases are signed.
     """
 
     model_config = SettingsConfigDict(
@@ -66,6 +74,13 @@ class Settings(BaseSettings):
     label_studio_token: SecretStr | None = None
     label_studio_database_url: SecretUrl = ""
     worker_variables: str = ""
+    continue_builds: bool = True
+    notify_urls: SecretStr | None = None
+    oidc_issuer: str = ""
+    oidc_client_id: str = ""
+    oidc_client_secret: SecretStr | None = None
+    oidc_groups: str = ""
+    oidc_leads: str = ""
     engine: Literal["auto", "threads", "processes", "ray"] = "auto"
     engine_workers: Annotated[int, Field(ge=1)] | None = None
     engine_cpus: Annotated[float, Field(gt=0)] | None = None
@@ -96,18 +111,18 @@ class Settings(BaseSettings):
         """The URL from which annotators' browsers load the images of open review tasks."""
         return f"http://127.0.0.1:{self.blobs_port}/blobs"
 
-    def environment(self, *, keys: bool = True) -> dict[str, str]:
+    def environment(self, *secrets: str) -> dict[str, str]:
         """Return these settings as environment variables for a process that shares them.
 
-        Secrets are included in plain text: pass it to a process, never to a log or a command line.
+        Secrets are in plain text: pass it to a process, never to a log or a command line.
 
         Args:
-            keys: whether the process signs releases or uses Label Studio.
+            *secrets: the secret settings that the process uses; it gets no others.
         """
         variables: dict[str, str] = {}
         for name, value in self:
             plain = value.get_secret_value() if isinstance(value, SecretStr) else value
-            if plain and (keys or name not in _KEYS):
+            if plain not in (None, "") and (name in secrets or name not in _SECRETS):
                 variables[PREFIX + name.upper()] = str(plain)
         return variables
 

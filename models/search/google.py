@@ -121,7 +121,7 @@ class GoogleImageSearch(WebSearch[GoogleSearch]):
         raw = response.text
         message, words = _words_of(response)
         what = f"answered with status {status}" + (f": {message}" if message else "")
-        wait = wait_of(response)
+        wait = wait_of(response.headers.get("retry-after"))
         is_near = (wait or 0) <= _LONGEST_WAIT_SECONDS
         if status in (403, 429) and (words & _DAY_IS_OVER or "per day" in message.casefold()):
             return self._failed("quota_exhausted", what, raw, counted=False, retry=False)

@@ -150,7 +150,7 @@ class OpenverseImageSearch(WebSearch[OpenverseSearch]):
         return self._failed("refused_query", what, raw, retry=False, retriable=False)
 
     def _throttled(self, response: httpx.Response, what: str) -> Attempt:
-        wait = wait_of(response)
+        wait = wait_of(response.headers.get("retry-after"))
         raw = response.text
         if wait is None and (found := _AVAILABLE_IN.search(raw)):
             wait = float(found[1])
@@ -177,7 +177,16 @@ class OpenverseImageSearch(WebSearch[OpenverseSearch]):
             width_px=size_of(result.get("width")),
             height_px=size_of(result.get("height")),
             media_type=_MEDIA_TYPES.get((text_of(result.get("filetype")) or "").casefold()),
+            flags=() if self._spec.include_mature else _flags(result),
         )
+
+
+def _flags(result: dict[str, Any]) -> tuple[str, ...]:
+    """Return what Openverse says of a result's content: `mature`, and its words for why."""
+    stated = result.get("unstable__sensitivity")
+    words = [text_of(one) for one in stated] if isinstance(stated, list) else []
+    is_mature = result.get("mature") is True
+    return (*(["mature"] if is_mature else []), *sorted(one for one in words if one))
 
 
 def _licence(result: dict[str, Any]) -> str | None:

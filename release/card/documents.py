@@ -3,10 +3,10 @@
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache, partial
-from itertools import chain, dropwhile
+from itertools import chain, dropwhile, groupby
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,14 +17,21 @@ from loupe.release.card.croissant import croissant_text
 from loupe.release.card.facts import (
     apart_sentences,
     bibtex,
+    captions_by_rules,
     citation,
     cited_sources,
     collection_sentence,
     conditions_in_words,
+    drawn_sentence,
+    faces_sentence,
     has_identities,
     is_of_persons,
     languages,
+    may_show_people,
+    quota_sentence,
+    repeat_sentences,
     review_shares,
+    rule_authors,
     stated_licences,
     texts_sentence,
     unreviewed_sentence,
@@ -32,7 +39,7 @@ from loupe.release.card.facts import (
 )
 from loupe.release.card.leaks import certificate_text
 from loupe.release.card.markup import as_link, as_text, share_text
-from loupe.release.card.model_use import PURPOSES, settings_in_words
+from loupe.release.card.model_use import BUILTIN_PREFIX, PURPOSES, settings_in_words
 from loupe.release.card.published import (
     CCD_TABLE,
     COMPARED,
@@ -56,13 +63,14 @@ from loupe.release.format.findings import ADVICE
 from loupe.release.format.rows import Column, columns_of, form_of
 from loupe.release.format.scratch import Scratch
 from loupe.release.report.charts import histogram
+from loupe.schemas.chat import UNPINNED
 from loupe.schemas.errors import IntegrityError
 from loupe.schemas.licences import licence_of
 from loupe.schemas.pages import template_environment
 from loupe.schemas.quality import wilson_interval
 from loupe.schemas.release import HISTOGRAM_STEP, Manifest, ReleaseAbout, TaskStatistics
-from loupe.schemas.shortcuts import ShortcutQuestion
-from loupe.schemas.similarity import Contamination
+from loupe.schemas.shortcuts import FEWEST_GROUPS, ShortcutQuestion, TooFew
+from loupe.schemas.similarity import SPLIT_TOLERANCE, TEST_SHARE, Contamination
 from loupe.schemas.taxonomy import TIERS, PrimaryType, in_order, tiers_within
 
 # The dataset card in Markdown: what a user of a release must know.
@@ -198,6 +206,21 @@ BLIND_QUESTIONS: Final[dict[ShortcutQuestion, str]] = {
 """The questions to blind opponents, in the words of the card and the leaderboard."""
 
 
+def too_few_in_words(found: Sequence[TooFew]) -> str:
+    """The questions that blind opponents were not asked, with the number of examples of each."""
+    by_count = groupby(found, lambda one: one.groups)
+    return "; ".join(
+        f"{' and '.join(BLIND_QUESTIONS[one.question] for one in same)} "
+        f"({groups}, and at least {FEWEST_GROUPS} are needed)"
+        for groups, same in by_count
+    )
+
+
+def p_value_in_words(p_value: float) -> str:
+    """A probability to three decimals."""
+    return f"{p_value:.3f}" if p_value >= 0.001 else "< 0.001"
+
+
 def render_card(manifest: Manifest) -> str:
     """The `README.md` of a release."""
     template = card_environment().get_template("card.md.j2")
@@ -227,8 +250,18 @@ def render_card(manifest: Manifest) -> str:
         ccd_choices=_CCD_CHOICES,
         aspects=list(PrimaryType),
         interval=wilson_interval,
+        split_tolerance=SPLIT_TOLERANCE,
         has_identities=has_identities(manifest),
         of_persons=is_of_persons(manifest),
+        may_show_people=may_show_people(manifest),
+        faces_sentence=faces_sentence(manifest),
+        drawn_sentence=drawn_sentence(manifest),
+        quota_sentence=quota_sentence(manifest),
+        repeat_sentences=repeat_sentences(manifest),
+        as_published=bool(manifest.videos) and manifest.statistics.test_share == TEST_SHARE,
+        builtin_models=any(one.name.startswith(BUILTIN_PREFIX) for one in manifest.models),
+        by_rules=captions_by_rules(manifest),
+        rules=rule_authors(manifest),
         cited=cited,
         uncited=sorted({one.name for one in manifest.sources} - {one.name for one in cited}),
         shown_videos=_SHOWN_VIDEOS,
@@ -269,8 +302,10 @@ def card_environment() -> Environment:
         conditions=conditions_in_words,
         bar=text_bars,
         blind_question=BLIND_QUESTIONS.get,
+        too_few=too_few_in_words,
+        p_value=p_value_in_words,
     )
-    environment.globals["share"] = share_text
+    environment.globals.update(share=share_text, unpinned=UNPINNED)
     return environment
 
 

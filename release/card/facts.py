@@ -1,8 +1,10 @@
 """Facts on a release: sources, review, RAI properties of Croissant, terms, and citation."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
+from loupe.release.card.markup import share_text
+from loupe.release.card.model_use import BUILTIN_PREFIX, is_drawn, step_author
 from loupe.schemas.licences import Condition, condition_names, licence_of
 from loupe.schemas.release import (
     AgreementStatistics,
@@ -12,7 +14,7 @@ from loupe.schemas.release import (
     ReleasedSource,
     ReleaseTerms,
 )
-from loupe.schemas.wording import many
+from loupe.schemas.wording import joined, many
 
 
 class ReviewShare(NamedTuple):
@@ -43,9 +45,33 @@ def review_shares(manifest: Manifest) -> list[ReviewShare]:
 
 def languages(manifest: Manifest) -> list[str]:
     """The languages of the captions and of their translations (ISO 639-1)."""
-    contrasts = manifest.statistics.contrasts
+    contrasts, checked = manifest.statistics.contrasts, manifest.statistics.text_checks
+    written = checked.language if checked else "en"
     translated = [language for language, _ in contrasts.translations] if contrasts else []
-    return ["en", *sorted(set(translated) - {"en"})]
+    return [written, *sorted(set(translated) - {written})]
+
+
+def rule_authors(manifest: Manifest) -> list[str]:
+    """The steps of a pipeline of one's own that wrote texts and ask no model, as authors."""
+    if manifest.form is None or manifest.statistics.contrasts:  # a strategy's text is a model's
+        return []
+    steps = [one for one in manifest.form.steps if not one.models]
+    authors = {author for author, _ in manifest.statistics.authors}
+    return [name for one in steps if (name := step_author(manifest.dataset, one)) in authors]
+
+
+def captions_by_rules(manifest: Manifest) -> int:
+    """The number of captions that steps without a model wrote."""
+    return sum(map(dict(manifest.statistics.authors).__getitem__, rule_authors(manifest)))
+
+
+def _unasked_differences(manifest: Manifest) -> list[str]:
+    """The types of differences that no image was wanted of."""
+    contrasts, asked = manifest.statistics.contrasts, manifest.statistics.quotas
+    if contrasts is None or not asked:
+        return []
+    types = [one.difference.value for one in contrasts.differences]
+    return [one for one in types if not any(quota.what.endswith(one) for quota in asked)]
 
 
 def has_identities(manifest: Manifest) -> bool:
@@ -58,6 +84,54 @@ def is_of_persons(manifest: Manifest) -> bool:
     if manifest.form is not None:  # a dataset of one's own says what it shows
         return bool(manifest.of_persons)
     return has_identities(manifest) if manifest.of_persons is None else manifest.of_persons
+
+
+def may_show_people(manifest: Manifest) -> bool:
+    """Whether the images may show people, real or drawn: unless the build says they do not."""
+    tags = " ".join(manifest.form.tags) if manifest.form else ""
+    if manifest.videos or is_of_persons(manifest) or "person" in tags or "people" in tags:
+        return True
+    return manifest.form is None and manifest.of_persons is not False
+
+
+def images_with_faces(manifest: Manifest) -> int:
+    """The number of images that may show real people, and in which no faces were looked for."""
+    if not may_show_people(manifest) or is_all_drawn(manifest):
+        return 0
+    statistics = manifest.statistics
+    return statistics.images - sum(one.images for one in statistics.faces)
+
+
+def faces_sentence(manifest: Manifest) -> str:
+    """That faces are as they were, as a sentence; empty if it is not so."""
+    kept, images = images_with_faces(manifest), manifest.statistics.images
+    if kept <= 0:
+        return ""
+    where = "" if kept == images else f" in {kept:,} of {images:,} images"
+    return f"Faces are kept as they are{where}: people may be recognised."
+
+
+def drawn_sentence(manifest: Manifest) -> str:
+    """That the images are drawn, as a sentence; empty unless it is a demonstration of them."""
+    if not is_all_drawn(manifest):
+        return ""
+    drawn = [one.name for one in manifest.sources if one.format != _SEARCH]
+    has_found = len(drawn) < len(manifest.sources)
+    whose = f" of {joined(list(dict.fromkeys(drawn)))}" if has_found else ""
+    return f"The images{whose} are drawn: they show no real person, and no real face."
+
+
+def is_all_drawn(manifest: Manifest) -> bool:
+    """Whether all images were drawn for a demonstration, which may search in what was drawn."""
+    others = [one for one in manifest.sources if not is_drawn(one)]
+    return len(others) < len(manifest.sources) and all(
+        one.format == _DRAWN or (one.format == _SEARCH and one.name.startswith(BUILTIN_PREFIX))
+        for one in others
+    )
+
+
+_DRAWN = "rendered"
+_SEARCH = "image-search"
 
 
 def cited_sources(manifest: Manifest) -> list[ReleasedSource]:
@@ -90,14 +164,17 @@ def responsible_facts(manifest: Manifest) -> dict[str, Any]:
             if not manifest.demonstration
             else "Trying out the tools; do not evaluate models on a demonstration"
         ],
-        "dataLimitations": _limitations(manifest),
-        "personalSensitiveInformation": [_PERSONAL] if is_of_persons(manifest) else None,
+        "dataLimitations": limitations(manifest),
+        "personalSensitiveInformation": [
+            *([_PERSONAL] if is_of_persons(manifest) and not drawn_sentence(manifest) else []),
+            *filter(None, [drawn_sentence(manifest), faces_sentence(manifest)]),
+        ],
         "dataReleaseMaintenancePlan": _WITHDRAWAL,
     }
     return {name: fact for name, fact in details.items() if fact}
 
 
-def _limitations(manifest: Manifest) -> list[str]:
+def limitations(manifest: Manifest) -> list[str]:
     """The limitations of the release, one sentence each."""
     details = []
     if manifest.demonstration:
@@ -115,12 +192,63 @@ def _limitations(manifest: Manifest) -> list[str]:
     if manifest.leaks is not None and manifest.leaks.leaks:
         whose = "" if manifest.form else "; they are unchanged from their sources"
         details.append(f"The splits leak{whose}. leaks.json lists the leaks.")
+    details += repeat_sentences(manifest)
     return details
+
+
+def repeat_sentences(manifest: Manifest) -> list[str]:
+    """How many images and captions several identities or images have, one sentence for each."""
+    repeats, statistics = manifest.statistics.repeats, manifest.statistics
+    unit = "identity" if has_identities(manifest) else "image"
+    if has_identities(manifest) and is_of_persons(manifest):
+        unit = "person"
+    details = []
+    if repeats.images:
+        details.append(
+            f"{repeats.images:,} images are the same image, byte for byte, as one of another "
+            f"{'row' if unit == 'image' else unit}, such as {_pairs(repeats.image_pairs)}; no "
+            f"model can tell which of them is the target."
+        )
+    if repeats.captions:
+        share = share_text(repeats.captions, statistics.captions)
+        details.append(
+            f"{repeats.captions:,} captions ({share}) also occur, word for word, at another "
+            f"{unit}, such as those of {_pairs(repeats.caption_pairs)}. A search for such a "
+            f"caption counts only its own {unit} as right, so no model can reach 100 %."
+        )
+    return details
+
+
+def _pairs(files: Iterable[tuple[str, str]]) -> str:
+    return ", ".join(f"{one} and {other}" for one, other in files)
+
+
+def quota_sentence(manifest: Manifest) -> str:
+    """What the build asked for, and whether the release has it; empty if it asked for nothing."""
+    quotas = manifest.statistics.quotas
+    if not quotas:
+        return ""
+    lacks = any(one.short_by for one in quotas)
+    if manifest.statistics.contrasts is None:
+        return (
+            "This release lacks some of what its build asked for:"
+            if lacks
+            else "This release has all that its build asked for:"
+        )
+    unasked = _unasked_differences(manifest)
+    nothing = f" Nothing was asked for {', '.join(unasked)}." if unasked else ""
+    return (
+        f"An image was wanted for each accepted change of an original (a strategy), and at least "
+        f"one for each original. {'Some are missing.' if lacks else 'All were made.'} Changes that "
+        f"were not accepted are not counted here.{nothing}"
+    )
 
 
 def unreviewed_sentence(manifest: Manifest) -> str:
     """What nobody has reviewed, as a sentence."""
-    by_models = manifest.models or not manifest.form
+    made = manifest.statistics.descriptions
+    drafted = made.drafted if made else 0
+    by_models = not manifest.form or manifest.models or drafted > captions_by_rules(manifest)
     texts = "the texts that models wrote" if by_models else "the texts that were made"
     return f"No person has reviewed {texts} for this release."
 
@@ -220,7 +348,7 @@ def whole_sentence(manifest: Manifest) -> str:
     if not terms.is_read:
         asked.append("follow the terms that are not a standard licence")
     if terms.is_read and not terms.conditions:
-        return "No licence of an image sets conditions."
+        return "No image licence sets conditions."
     if len(terms.licences) == 1 and wanted == list(terms.conditions):
         return f"You must {_joined(asked)}."
     return (

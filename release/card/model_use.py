@@ -16,7 +16,7 @@ from loupe.schemas.base import canonical_json
 from loupe.schemas.build import SourceSpec, VideoSourceSpec
 from loupe.schemas.chat import ServedModel
 from loupe.schemas.provenance import CallRow
-from loupe.schemas.release import EmbedderPurpose, ModelUse, ReleasedSource
+from loupe.schemas.release import EmbedderPurpose, ModelUse, ReleasedSource, ReleasedStep
 
 BUILTIN_PREFIX = "loupe-"
 """Prefix of the names of built-in models; those of published models begin with their publisher."""
@@ -25,9 +25,14 @@ DEMONSTRATION_CITATION = "Loupe demonstration world"
 """Prefix of the citations of generated sources."""
 
 
-def is_drawn(source: SourceSpec | VideoSourceSpec) -> bool:
+def is_drawn(source: SourceSpec | VideoSourceSpec | ReleasedSource) -> bool:
     """Tell whether the images or videos of a source were drawn for a demonstration."""
     return (source.citation or "").startswith(DEMONSTRATION_CITATION)
+
+
+def step_author(dataset: str, step: ReleasedStep) -> str:
+    """The author of the texts that a step of a pipeline of one's own writes."""
+    return f"{dataset}.{step.name}@{step.version}"
 
 
 class _Key(NamedTuple):

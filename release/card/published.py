@@ -70,6 +70,8 @@ def contrastive_dataset(manifest: Manifest) -> str | None:
 
 def published_beside(manifest: Manifest) -> PublishedFigures | None:
     """The published dataset that a release is compared with, if there is one."""
+    if manifest.form is not None:  # a dataset of one's own, whatever steps it was made with
+        return None
     if like := contrastive_dataset(manifest):
         return _FIGURES[like]
     if manifest.statistics.tasks:

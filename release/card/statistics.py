@@ -24,6 +24,7 @@ from loupe.release.format.rows import ReleaseRow, RowForm
 from loupe.release.format.scratch import Scratch
 from loupe.retrieval.similarity.distances import ComparedImage
 from loupe.schemas.base import Split
+from loupe.schemas.faces import FaceTreatment, TreatedFaces
 from loupe.schemas.records import Granularity
 from loupe.schemas.release import (
     HISTOGRAM_STEP,
@@ -34,6 +35,7 @@ from loupe.schemas.release import (
     DifferenceStatistics,
     Distribution,
     DraftStatistics,
+    FaceStatistics,
     GranularityStatistics,
     LeftOutGroups,
     NearestStatistics,
@@ -198,6 +200,7 @@ class StatisticsCounter:
         self._words: defaultdict[str, Counter[int]] = defaultdict(Counter)
         self._drafts: Counter[str] = Counter()
         self._unchanged: Counter[str] = Counter()
+        self._faces: Counter[TreatedFaces] = Counter()
         self.rewrites: Counter[str] = Counter()
 
     @property
@@ -212,6 +215,8 @@ class StatisticsCounter:
         captions = len(row.captions)
         kind = _ImageKind(row.split, row.source, is_new, row.task, row.tier, captions, styles)
         self._images[kind] += 1
+        if row.faces:
+            self._faces[row.faces] += 1
         for one in row.captions:
             self._captions[_CaptionKind(row.source, one.author, one.origin, one.reviewed)] += 1
             found = words_of(one.text)
@@ -264,7 +269,17 @@ class StatisticsCounter:
             tasks=task_statistics(
                 _sums(self._images, lambda one: (one.task, one.tier, one.captions))
             ),
+            faces=self._face_statistics(),
         )
+
+    def _face_statistics(self) -> tuple[FaceStatistics, ...]:
+        found: defaultdict[FaceTreatment, Counter[str]] = defaultdict(Counter)
+        for one, images in self._faces.items():
+            changed = images if one.count else 0
+            counts = {"images": images, "changed": changed, "faces": images * one.count}
+            found[one.treatment].update(counts)
+        made = [FaceStatistics(**one.model_dump(), **counts) for one, counts in found.items()]
+        return tuple(sorted(made, key=lambda one: (one.method, one.model, one.version)))
 
     def _totals(self, key: Callable[[_ImageKind], str]) -> dict[str, Counter[str]]:
         """Identities, images and captions by a key, in the order of the rows."""

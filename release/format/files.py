@@ -5,7 +5,6 @@ Flushing ten thousand images one by one takes a hundred times as long as flushin
 
 import ctypes
 import errno
-import fcntl
 import glob
 import hashlib
 import os
@@ -19,7 +18,7 @@ from pathlib import Path
 from typing import BinaryIO, TypeVar
 
 from loupe.schemas.errors import DiskFullError, UsageError
-from loupe.schemas.processes import flush_to_disk, sqlite_temporary_folder
+from loupe.schemas.processes import flush_to_disk, locked_folder, sqlite_temporary_folder
 from loupe.schemas.release import ReleasedFile
 
 CARD = "README.md"
@@ -233,17 +232,17 @@ def workspace_for(out: Path) -> Iterator[Workspace]:
         try:
             out.parent.mkdir(parents=True, exist_ok=True)
             remove_abandoned(out.parent, glob.escape(out.name))
-            home, lock = locked_folder(out.parent, label)
+            home = Path(tempfile.mkdtemp(prefix=label, dir=out.parent))
         except OSError as error:
             if is_disk_full(error):
                 raise
             raise UsageError(f"{out.parent} cannot be written to ({error.strerror})") from error
         try:
-            home.chmod(0o755)
-            yield Workspace(home)
+            with locked_folder(home):
+                home.chmod(0o755)
+                yield Workspace(home)
         finally:
             shutil.rmtree(home, ignore_errors=True)
-            os.close(lock)
 
 
 def is_disk_full(error: BaseException) -> bool:
@@ -276,19 +275,6 @@ def _full_folder(error: OSError | sqlite3.Error, out: Path) -> str:
         if not file.is_relative_to(out.parent):
             return str(file.parent)
     return str(out.parent)
-
-
-def locked_folder(
-    parent: Path, prefix: str, make: Callable[..., str] = tempfile.mkdtemp
-) -> tuple[Path, int]:
-    """A new folder in `parent` and its lock, which must be closed.
-
-    A concurrent clean-up may remove the folder before it is locked; then another one is created.
-    """
-    while True:
-        home = Path(make(prefix=prefix, dir=parent))
-        if (lock := _lock(home)) is not None:
-            return home, lock
 
 
 def refuse_foreign(out: Path) -> None:
@@ -346,35 +332,10 @@ def remove_abandoned(parent: Path, pattern: str = "*") -> list[str]:
     """
     removed = []
     for home in leftovers_in(parent, pattern):
-        lock = _lock(home)
-        if lock is not None:
+        with (
+            suppress(FileNotFoundError, NotADirectoryError, BlockingIOError),
+            locked_folder(home, waits=False),
+        ):
             shutil.rmtree(home, ignore_errors=True)
-            os.close(lock)
             removed.append(home.name)
     return removed
-
-
-def _lock(home: Path) -> int | None:
-    """A lock on a folder that ends with the process.
-
-    None if another process holds it, or if the folder no longer exists.
-    """
-    with suppress(FileNotFoundError, NotADirectoryError):
-        folder = os.open(home, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(folder)
-            return None
-        if _is_at(folder, home):
-            return folder
-        os.close(folder)
-    return None
-
-
-def _is_at(folder: int, home: Path) -> bool:
-    """Whether an open folder is still at `home`; it may have been removed before the lock."""
-    try:
-        return os.path.samestat(os.fstat(folder), home.stat())
-    except FileNotFoundError:
-        return False

@@ -4,9 +4,7 @@ from loupe.schemas.base import Record
 
 ADVICE = "run `loupe release verify` for all problems"
 NOT_READABLE = "not_readable"
-"""The fault code of a file that cannot be read, or of a folder that cannot be listed."""
-FOLDER = "."
-"""The name of the release's own folder in findings."""
+"""The fault code of a file that cannot be read."""
 LIMIT = 1000
 """The number of problems at which a verification stops."""
 
@@ -39,16 +37,8 @@ class Findings:
         return any(one.fault == fault for one in self.problems)
 
     def concerns(self, file: str) -> bool:
-        """Whether a problem was found with a file, or it could not be read."""
-        return any(one.file == file for one in self.problems) or self.hides(file)
-
-    def hides(self, file: str) -> bool:
-        """Whether a file, or a folder above it, cannot be read."""
-        return any(file == one or file.startswith(below(one)) for one in self.unreadable())
-
-    def unreadable(self) -> list[str]:
-        """The files and folders that cannot be read."""
-        return [one.file for one in self.problems if one.fault == NOT_READABLE]
+        """Whether a problem was found with a file."""
+        return any(one.file == file for one in self.problems)
 
     def add(self, fault: str, message: str, file: str, row: int | None = None) -> None:
         """Add a problem.
@@ -64,8 +54,3 @@ class Findings:
     def add_row(self, fault: str, what: str, file: str, row: int) -> None:
         """Add a problem of a row; see `add`."""
         self.add(fault, f"{file}: row {row} {what}", file, row)
-
-
-def below(folder: str) -> str:
-    """The common prefix of the paths of files in a folder."""
-    return "" if folder == FOLDER else f"{folder}/"

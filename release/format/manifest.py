@@ -281,6 +281,23 @@ def peeked_manifest(folder: Path) -> Manifest | None:
         return None
 
 
+def release_folder(name: str | Path) -> Path | None:
+    """Return the folder of that name that holds a release; None if it may be the name of one.
+
+    A folder of another content does not hide the release that is called like it.
+
+    Raises:
+        UsageError: `name` can only be a folder, and it holds no release.
+    """
+    folder = Path(name)
+    if (folder / MANIFEST).is_file():
+        return folder
+    if isinstance(name, Path) or "/" in name:
+        what = f"it holds no {MANIFEST}" if folder.is_dir() else "it is not a folder"
+        raise UsageError(f"there is no release in {folder}: {what}")
+    return None
+
+
 def manifest_in(folder: Path) -> Manifest | None:
     """The manifest in a folder; None if it is missing or cannot be read."""
     try:

@@ -89,7 +89,7 @@ def _refuse_footer(path: Path, size: int) -> None:
         file.seek(max(0, size - _TAIL))
         stated = int.from_bytes(file.read(4), "little")
     if stated > min(_FOOTER_BYTES, size):
-        raise ValueError(f"its footer is said to have {stated:,} bytes, which no release has")
+        raise ValueError("it is cut off or damaged: its footer cannot be read")
 
 
 def _refuse_large(facts: pq.FileMetaData, size: int) -> None:

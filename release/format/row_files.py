@@ -351,6 +351,13 @@ def read_parquet_rows(path: Path, columns: Sequence[str] | None = None) -> Itera
         yield from page
 
 
+def built_rows(folder: Path, split: Split | None = None) -> Iterator[ReleaseRow]:
+    """The rows of a release that is being built, of one split or all, without their images."""
+    for shard in shards_among(f"data/{one.name}" for one in (folder / "data").glob("*.parquet")):
+        if split is None or shard.startswith(f"data/{split}-"):
+            yield from map(ReleaseRow.of, read_parquet_rows(folder / shard, BESIDE_IMAGES))
+
+
 def read_parquet_pages(
     path: Path, columns: Sequence[str] | None = None
 ) -> Iterator[list[dict[str, Any]]]:

@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, get_args
 
 from loupe.schemas.base import Box, Split, canonical_json, sha256_of
+from loupe.schemas.faces import TreatedFaces
 from loupe.schemas.release import DatasetForm, Manifest
 from loupe.schemas.taxonomy import DifferenceType, RetrievalTask, Tier
 
@@ -77,6 +78,7 @@ class RowForm(NamedTuple):
         terms: licence, creator and source page, if images have their own terms.
         own: columns of the dataset's own records.
         encoded: the digest of the stored image, if all images were encoded for the release.
+        faces: what was done to faces, if they were not kept in all images.
     """
 
     tasks: bool = False
@@ -84,6 +86,7 @@ class RowForm(NamedTuple):
     terms: bool = False
     own: tuple["Column", ...] = ()
     encoded: bool = False
+    faces: bool = False
 
     @classmethod
     def of(cls, columns: Container[str], own: tuple["Column", ...] = ()) -> "RowForm":
@@ -94,6 +97,7 @@ class RowForm(NamedTuple):
             "licence" in columns,
             own,
             "stored_sha256" in columns,
+            "faces" in columns,
         )
 
     def fits(self, row: Mapping[str, Any]) -> bool:
@@ -194,7 +198,8 @@ def form_of(manifest: Manifest) -> RowForm:
     contrasts = counted.contrasts is not None
     own = own_columns_of(manifest.form) if manifest.form else ()
     terms = bool(counted.licences) or contrasts
-    return RowForm(bool(counted.tasks), contrasts, terms, own, manifest.encoding is not None)
+    encoded, faces = manifest.encoding is not None, bool(counted.faces)
+    return RowForm(bool(counted.tasks), contrasts, terms, own, encoded, faces)
 
 
 def own_columns_of(form: DatasetForm) -> tuple[Column, ...]:
@@ -387,7 +392,8 @@ class ReleaseRow(NamedTuple):
     `task` and `tier` are those of the image, for benchmarks of tasks. `coarse_captions`,
     `translations` and `contrast` are for contrastive benchmarks, in which `id` is the number of the
     image. `own` are the dataset's own records, by column. `stored_sha256` is the digest of the
-    stored image if this one was encoded for the release; empty if it is the stored one.
+    stored image if this one was encoded for the release; empty if it is the stored one. `faces` is
+    what was done to its faces.
     """
 
     number: int
@@ -412,6 +418,7 @@ class ReleaseRow(NamedTuple):
     terms: ReleasedTerms = NO_TERMS
     own: Mapping[str, Sequence[Mapping[str, Any]]] = MappingProxyType({})
     stored_sha256: str = ""
+    faces: TreatedFaces | None = None
 
     @classmethod
     def of(cls, row: Mapping[str, Any], terms: ReleasedTerms = NO_TERMS) -> "ReleaseRow":
@@ -441,6 +448,7 @@ class ReleaseRow(NamedTuple):
             terms=terms,
             own={name: row[name] for name in own_names(row)},
             stored_sha256=row.get("stored_sha256") or "",
+            faces=TreatedFaces(**row["faces"]) if row.get("faces") else None,
             **{name: row[name] for name in _SAME},
         )
 
@@ -453,6 +461,8 @@ class ReleaseRow(NamedTuple):
         }
         if form.encoded:
             row["stored_sha256"] = self.stored_sha256
+        if form.faces:
+            row["faces"] = self.faces and self.faces.model_dump()
         if form.tasks:
             row |= {"task": self.task, "tier": self.tier}
         if form.contrasts:
@@ -485,7 +495,7 @@ _NAME = re.compile(
     r"images/(?:[1-9][0-9]{0,17}_)?([1-9][0-9]{0,17})\.(?!(?:json|txt)\Z)[a-z]{1,15}"
 )
 """Short enough for every export, which write files with the endings `json` and `txt`."""
-_MAY_BE_ABSENT = {"crop", "task", "tier", "contrast", "creator", "source_url"}
+_MAY_BE_ABSENT = {"crop", "faces", "task", "tier", "contrast", "creator", "source_url"}
 _ORIGINS = frozenset(get_args(CaptionOrigin))
 _TYPES = tuple(kind.value for kind in DifferenceType)
 _METHODS = ("search", "edit", None)
@@ -574,7 +584,7 @@ def _faults_of_texts(columns: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _faults_of_structs(columns: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    crop, contrast = columns["crop"], columns.get("contrast")
+    crop, contrast, faces = columns["crop"], columns.get("contrast"), columns.get("faces")
     translations = columns.get("translations") or ()
     for one in _own_records(columns):
         if not one or not one[ENTITY] or not -1 <= one[CAPTION] < len(columns["captions"]):
@@ -583,6 +593,8 @@ def _faults_of_structs(columns: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "row_malformed", "has a crop that is not complete"
     elif crop and not all(map(isfinite, (crop["time_seconds"], crop["score"], *crop["box_xyxy"]))):
         yield "row_malformed", "has a crop with a number that is not finite"
+    if faces and not _are_faces(faces):
+        yield "row_malformed", "does not say completely what was done to its faces"
     if contrast and any(value is None for name, value in contrast.items() if name != "method"):
         yield "contrast_wrong", "has a contrast that is not complete"
     elif contrast and not (contrast["anchor"] and contrast["anchor_entity_id"]):
@@ -597,6 +609,14 @@ def _faults_of_structs(columns: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "row_malformed", "has a translation that is not complete"
     elif any(not 0 <= one["caption"] < len(columns["captions"]) for one in translations):
         yield "translation_of_nothing", "has a translation of a caption that does not exist"
+
+
+def _are_faces(values: Mapping[str, Any]) -> bool:
+    try:
+        TreatedFaces(**values)
+    except ValueError:
+        return False
+    return True
 
 
 def shown(value: Any) -> str:

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from loupe.schemas.base import sha256_of
+from loupe.schemas.grouping import grouped
 from loupe.schemas.processes import scratch_database
 from loupe.schemas.release import Credit, ReleasedFile, RepeatStatistics
 
@@ -189,15 +190,13 @@ class Scratch:
 
     def _repeated(self, *, is_image: bool) -> list[list[str]]:
         """The files of each image or caption of several identities, the first in order first."""
-        found: dict[str, list[str]] = {}
-        for digest, file_path in self._database.execute(
+        found = self._database.execute(
             "SELECT digest, file_path FROM repeatable WHERE is_image = ?1 AND digest IN ("
             "SELECT digest FROM repeatable WHERE is_image = ?1 GROUP BY digest "
             "HAVING count(DISTINCT identity) > 1) ORDER BY rowid",
             (is_image,),
-        ):
-            found.setdefault(digest, []).append(file_path)
-        return list(found.values())
+        )
+        return list(grouped(found).values())
 
     def add_calls(self, keys: Iterable[str]) -> None:
         """Add model calls, once each."""
@@ -285,7 +284,7 @@ class Scratch:
 
     def add_all_found(self, files: Iterable[FoundFile]) -> None:
         """Add files found in the folder."""
-        self._database.executemany("INSERT INTO found VALUES (?, ?)", files)
+        self._database.executemany("INSERT OR IGNORE INTO found VALUES (?, ?)", files)
 
     def missing(self) -> list[ReleasedFile]:
         """Listed files that are not in the folder."""

@@ -18,7 +18,7 @@ from loupe.release.format.files import DigestingFile
 from loupe.release.format.parquet import TYPES, WRITING
 from loupe.release.format.publishable import published_name, published_text, published_values
 from loupe.schemas.base import canonical_json
-from loupe.schemas.processes import batches
+from loupe.schemas.grouping import batches
 from loupe.schemas.provenance import PROMOTE, WITHHELD_WHOLE
 from loupe.schemas.release import ReleasedFile
 

@@ -49,6 +49,7 @@ from loupe.release.withdrawn.files import erasure_of
 from loupe.schemas.base import digest_of
 from loupe.schemas.encoding import ImageEncoding
 from loupe.schemas.errors import IntegrityError, UsageError
+from loupe.schemas.grouping import grouped
 from loupe.schemas.processes import scratch_database
 
 _Row = Mapping[str, Any]
@@ -266,10 +267,9 @@ class ReleasedLineage:
         return Lineage(entity_ids[0], entities, activities, agents, calls, decisions)
 
     def _nodes(self, ids: Sequence[str]) -> list[EntityNode]:
-        parents: dict[str, list[tuple[str, str]]] = {}
-        for row in self._rows(DERIVATIONS, ids):
-            parents.setdefault(row["child"], []).append((row["role"], row["parent"]))
-        return [_entity(row, parents.get(row["id"], ())) for row in self._complete(ENTITIES, ids)]
+        links = self._rows(DERIVATIONS, ids)
+        parents = grouped((row["child"], (row["role"], row["parent"])) for row in links)
+        return [_entity(row, parents[row["id"]]) for row in self._complete(ENTITIES, ids)]
 
     def _complete(self, table: LineageTable, keys: Iterable[str]) -> list[_Row]:
         """Raise unless there is one row for each key."""

@@ -2,7 +2,8 @@
 
 import json
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from hashlib import sha256
 from importlib.resources import files
 from typing import Any, Final
 
@@ -10,6 +11,9 @@ from loupe.release.format.findings import ADVICE
 from loupe.schemas.errors import IntegrityError
 
 _BARE: Final = "{}"
+_LONG: Final = 40
+_OF_NOTHING: Final = sha256(b"").hexdigest()
+"""The digest of the annotations of a source of videos, which has none."""
 
 
 _SUMMARIES: Final[Mapping[str, Mapping[str, str]]] = tomllib.loads(
@@ -36,8 +40,21 @@ def summarize(kind: str, payload: str, longest: int | None = None) -> str:
     if not isinstance(values, Mapping):
         return ""
     words = _SUMMARIES.get(kind) or {name: _named(name) for name in values}
-    details = (_details(values, field, form, longest) for field, form in words.items())
+    details = [_details(values, field, form, longest) for field, form in words.items()]
+    if kind == "settings":
+        details += _small_values(values.get("values"))
     return printable(", ".join(one for one in details if one))
+
+
+def _small_values(values: Any) -> Iterator[str]:
+    """The numbers and short texts of settings; those of functions are under `parameters`."""
+    if not isinstance(values, Mapping):
+        return
+    stated = values.get("parameters")
+    for name, value in {**values, **(stated if isinstance(stated, Mapping) else {})}.items():
+        is_small = isinstance(value, int | float) or (isinstance(value, str) and len(value) < _LONG)
+        if is_small and name != "code":
+            yield f"{name} {value}"
 
 
 def printable(text: str) -> str:
@@ -55,7 +72,7 @@ def _details(payload: Mapping[str, Any], field: str, form: str, longest: int | N
     value: Any = payload
     for name in field.split("."):
         value = value.get(name) if isinstance(value, Mapping) else None
-    if value is None or isinstance(value, Mapping):
+    if value is None or value == _OF_NOTHING or isinstance(value, Mapping):
         return ""
     if isinstance(value, list):
         words = field.rpartition(".")[2].replace("_", " ")

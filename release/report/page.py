@@ -7,14 +7,24 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from loupe.release.card.documents import rendering
+from loupe.release.card.documents import (
+    BLIND_QUESTIONS,
+    p_value_in_words,
+    rendering,
+    too_few_in_words,
+)
 from loupe.release.card.facts import (
     apart_sentences,
     bibtex,
     citation,
     conditions_in_words,
+    drawn_sentence,
+    faces_sentence,
     has_identities,
+    limitations,
+    quota_sentence,
     texts_sentence,
+    unreviewed_sentence,
     whole_sentence,
 )
 from loupe.release.card.markup import share_text
@@ -40,7 +50,7 @@ from loupe.schemas.release import (
 )
 
 REPORT = "report.json"
-_LAYOUT = 6
+_LAYOUT = 9
 """Increased whenever the same release would get another report."""
 
 
@@ -99,10 +109,15 @@ _SHOWN_ROWS = 12
 
 
 class Tile(NamedTuple):
-    """A row in the gallery; `text` is the beginning of its first caption."""
+    """A row in the gallery.
+
+    `identity` is empty for images without one, `text` the beginning of the first caption.
+    """
 
     number: int
     source: str
+    split: str
+    identity: str
     text: str
 
 
@@ -146,6 +161,9 @@ def _render_page(
         purpose=PURPOSES.get,
         settings=settings_in_words,
         conditions=conditions_in_words,
+        blind_question=BLIND_QUESTIONS.get,
+        too_few=too_few_in_words,
+        p_value=p_value_in_words,
     )
     environment.globals["share"] = share_text
     return environment.get_template("index.html.j2").render(
@@ -169,6 +187,10 @@ def _render_page(
         has_identities=has_identities(manifest),
         about=manifest.about or ReleaseAbout(),
         bibtex=bibtex(citation(manifest)),
+        faces_sentence=faces_sentence(manifest) or drawn_sentence(manifest),
+        unreviewed_sentence=unreviewed_sentence(manifest),
+        limitations=limitations(manifest),
+        quota_sentence=quota_sentence(manifest),
         sentences=[sentence for sentence in sentences if sentence],
     )
 

@@ -5,6 +5,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from loupe.release.card.facts import has_identities
 from loupe.release.diff import Withdrawn, compare_releases
 from loupe.release.export.content import ReleaseSource
 from loupe.release.format.files import Progress, Workspace, refuse_within, workspace_for
@@ -122,6 +123,7 @@ def _pictured(
     total = source.manifest.statistics.images
     step = max(1, -(-total // _GALLERY_ROWS))
     pairs = set(_paired(source.manifest))
+    are_identities = has_identities(source.manifest)
     tiles: list[Tile] = []
     unreadable: list[str] = []
     for number, row in enumerate(source.rows(lambda row: row), 1):
@@ -133,7 +135,9 @@ def _pictured(
             unreadable.append(path)
         elif in_gallery:
             text = (row["captions"] or [""])[0]
-            tiles.append(Tile(number, row["source"], shortened(text, _TEXT_CHARACTERS)))
+            identity = row["identity"] if are_identities else ""
+            said = shortened(text, _TEXT_CHARACTERS)
+            tiles.append(Tile(number, row["source"], row["split"], identity, said))
     return tiles, tuple(unreadable)
 
 

@@ -68,7 +68,7 @@ def verify_documents(
         )
         findings.add("documents_unknown", message, MANIFEST)
         return
-    known = {one.file for one in findings.problems if one.fault.startswith(("file_", "not_a_"))}
+    known = {one.file for one in findings.problems if one.fault.startswith(("file_", "not_"))}
     has_all_rows = all(is_plain(folder / one) for one in shards)
     if not has_all_rows or findings.has("rows_unreadable") or findings.has("licence_missing"):
         # credits come from the rows, and an image without a credit is not attributed
@@ -76,7 +76,7 @@ def verify_documents(
     details = (one for one in scratch.listed() if one.path not in (CROISSANT, WITHDRAWALS))
     documents[CROISSANT] = lambda: croissant_text(manifest, details).encode()
     for path, made in documents.items():
-        if path not in known and not findings.hides(path) and is_plain(folder / path):
+        if path not in known and is_plain(folder / path):
             _compare(folder, path, made, findings)
 
 
@@ -138,12 +138,13 @@ def verify_mark(
     if notices:
         message = withdrawn_sentence(notices, manifest.statistics.images)
         findings.add("withdrawn", message, WITHDRAWN if mark.notices else MANIFEST)
-    existing = {path: _exists(folder / path) for path in mark.erased}
-    erased = [path for path, is_there in existing.items() if is_there is False]
-    for path, is_there in existing.items():
-        if is_there:
+    erased: list[str] = []
+    for path in mark.erased:
+        if (folder / path).exists():
             message = f"{path} should be erased, but still exists; run the withdrawal again"
             findings.add("erasure_unfinished", message, path)
+        else:
+            erased.append(path)
     if erased:
         message = (
             f"{first_of(erased, _SHOWN_PATHS)}: erased on purpose, because they held withdrawn "
@@ -161,7 +162,7 @@ def verify_withdrawals(
         if manifest.withdrawn:
             _find_other_counts(findings, f"and {WITHDRAWALS} is not listed")
         return
-    if findings.hides(WITHDRAWALS) or not (folder / WITHDRAWALS).is_file():
+    if not (folder / WITHDRAWALS).is_file():
         return
     try:
         notices = read_notices(folder / WITHDRAWALS).notices
@@ -249,11 +250,3 @@ def _report(path: str, what: str, notice: WithdrawalNotice, findings: Findings) 
         f"is in this release"
     )
     findings.add("withdrawn_present", message, path, number_in(path))
-
-
-def _exists(path: Path) -> bool | None:
-    """Whether the file exists; None if its folder cannot be read."""
-    try:
-        return path.exists()
-    except OSError:  # reported with the files
-        return None

@@ -7,19 +7,13 @@ from contextlib import suppress
 from pathlib import Path
 
 from loupe.release.format.files import OF_FILE_MANAGERS, content_fault, digest_of_file, shown_path
-from loupe.release.format.findings import (
-    FOLDER,
-    LIMIT,
-    NOT_READABLE,
-    Findings,
-    TooManyProblemsError,
-    below,
-)
+from loupe.release.format.findings import NOT_READABLE, Findings, TooManyProblemsError
 from loupe.release.format.manifest import MANIFEST
 from loupe.release.format.scratch import FoundFile, Scratch
 from loupe.release.format.signing import SIGNATURE
 from loupe.release.withdrawn.files import WITHDRAWN
-from loupe.schemas.processes import batches, ordered_map
+from loupe.schemas.grouping import batches, grouped
+from loupe.schemas.processes import ordered_map
 from loupe.schemas.release import ReleasedFile
 
 _UNLISTED = (MANIFEST, SIGNATURE, WITHDRAWN)
@@ -43,20 +37,9 @@ def verify_files(
     Files that were `erased` on purpose are not missing, nor are image files with `without_images`
     if none of them exists. Files `beside` the listed ones are not extra.
     """
-    unlistable: list[FoundFile] = []
-
-    def listable() -> Iterator[FoundFile]:
-        for found in _files_in(folder, findings):
-            if _is_ignored(found.path, beside):
-                continue
-            if _is_text(found.path):
-                yield found
-            elif len(unlistable) < LIMIT:
-                unlistable.append(found)
-
-    scratch.add_all_found(listable())
-    extras = [*scratch.extra(), *unlistable]
-    _verify_names(folder, extras, scratch, findings, erased, without_images)
+    found = _files_in(folder, findings)
+    scratch.add_all_found(one for one in found if not _is_ignored(one.path, beside))
+    _verify_names(folder, scratch, findings, erased, without_images)
 
     def faults(batch: list[ReleasedFile]) -> list[tuple[str, str, str]]:
         found = ((file.path, *_fault(folder, file)) for file in batch)
@@ -94,28 +77,23 @@ def _fault(folder: Path, listed: ReleasedFile) -> tuple[str, str | None]:
 def _files_in(folder: Path, findings: Findings) -> Iterator[FoundFile]:
     """Every regular file below `folder`; anything else is a problem and is not followed.
 
-    Paths are as the system returns them: bytes that are not UTF-8 become lone surrogates.
+    Raises:
+        OSError: a folder cannot be listed.
     """
-    waiting = [FOLDER]
+    waiting = [""]
     while waiting:
         inside = waiting.pop()
-        try:
-            with os.scandir(folder / inside) as entries:
-                for entry in entries:
-                    path = f"{below(inside)}{entry.name}"
-                    if entry.is_dir(follow_symlinks=False):
-                        waiting.append(path)
-                    elif entry.is_file(follow_symlinks=False):
-                        yield FoundFile(path, entry.stat(follow_symlinks=False).st_size)
-                    else:
-                        shown = shown_path(path)
-                        message = f"{shown} is {_kind(entry)}, not a file"
-                        findings.add("not_a_file", message, shown)
-        except OSError as error:
-            shown = shown_path(inside)
-            what = "the folder itself" if inside == FOLDER else shown
-            message = f"{what} cannot be read ({error.strerror}); not all files in it were found"
-            findings.add(NOT_READABLE, message, shown)
+        with os.scandir(folder / inside) as entries:
+            for entry in entries:
+                path = f"{inside}{entry.name}"
+                shown = shown_path(path)
+                if entry.is_dir(follow_symlinks=False):
+                    waiting.append(f"{path}/")
+                elif entry.is_file(follow_symlinks=False):
+                    yield FoundFile(shown, entry.stat(follow_symlinks=False).st_size)
+                else:
+                    message = f"{shown} is {_kind(entry)}, not a file"
+                    findings.add("not_a_file", message, shown)
 
 
 def _kind(entry: os.DirEntry[str]) -> str:
@@ -123,14 +101,6 @@ def _kind(entry: os.DirEntry[str]) -> str:
     mode = entry.stat(follow_symlinks=False).st_mode
     kinds = {stat.S_IFLNK: "a link", stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"}
     return kinds.get(stat.S_IFMT(mode), "a device")
-
-
-def _is_text(path: str) -> bool:
-    """Whether a path is UTF-8, as all paths in a manifest are."""
-    try:
-        return path.isascii() or bool(path.encode())
-    except UnicodeEncodeError:
-        return False
 
 
 def _is_ignored(path: str, beside: tuple[str, ...]) -> bool:
@@ -141,29 +111,22 @@ def _is_ignored(path: str, beside: tuple[str, ...]) -> bool:
 
 def _verify_names(
     folder: Path,
-    extras: list[FoundFile],
     scratch: Scratch,
     findings: Findings,
     erased: Collection[str],
     without_images: bool,
 ) -> None:
-    hidden = tuple(map(below, findings.unreadable()))
     lost = scratch.missing()
-    missing = [
-        file for file in lost if file.path not in erased and not file.path.startswith(hidden)
-    ]
-    by_size: dict[int, list[ReleasedFile]] = {}
-    for file in missing:
-        by_size.setdefault(file.size_bytes, []).append(file)
+    missing = [file for file in lost if file.path not in erased]
+    by_size = grouped((file.size_bytes, file) for file in missing)
     gone = {file.path for file in missing}
-    for extra in extras:
-        shown = shown_path(extra.path)
-        old = _old_name(folder, extra, by_size.get(extra.size_bytes, []))
+    for extra in scratch.extra():
+        old = _old_name(folder, extra, by_size[extra.size_bytes])
         if old is not None and old in gone:
             gone.discard(old)
-            findings.add("file_renamed", f"{old} was renamed to {shown}", shown)
+            findings.add("file_renamed", f"{old} was renamed to {extra.path}", extra.path)
         else:
-            findings.add("file_extra", f"{shown} is not a listed file", shown)
+            findings.add("file_extra", f"{extra.path} is not a listed file", extra.path)
     left_out = {file.path for file in missing if _is_image(file)}
     if sum(map(_is_image, lost)) < scratch.count_listed_images():  # some were replaced
         left_out.clear()

@@ -163,8 +163,7 @@ class RowChecks:
 
     def _add_unreadable(self, file: str, error: OSError | ValueError) -> None:
         why = f" ({error.strerror})" if isinstance(error, OSError) else f": {error}"
-        if not self._findings.hides(file):
-            self._findings.add("rows_unreadable", f"{file} cannot be read{why}", file)
+        self._findings.add("rows_unreadable", f"{file} cannot be read{why}", file)
 
     def _check_texts(self) -> None:
         """Check that the files made of rows are what the Parquet files give, byte for byte."""

@@ -10,6 +10,7 @@ from typing import Any
 from loupe.release.format.files import read_plain, write_file
 from loupe.schemas.base import Version, canonical_json
 from loupe.schemas.errors import IntegrityError
+from loupe.schemas.grouping import grouped
 from loupe.schemas.release import PriorWithdrawal, ReleasedFile
 from loupe.schemas.validation import fault_of
 from loupe.schemas.withdrawal import (
@@ -97,9 +98,7 @@ def followed(notices: Iterable[WithdrawalNotice]) -> tuple[WithdrawalNotice, ...
     If such a version was withdrawn itself, the version that replaces it is named instead, or none.
     """
     known = tuple(notices)
-    details: dict[tuple[str, str], list[WithdrawalNotice]] = {}
-    for one in known:
-        details.setdefault((one.dataset, one.version), []).append(one)
+    details = grouped(((one.dataset, one.version), one) for one in known)
 
     def sound(dataset: str, version: Version | None) -> Version | None:
         while version is not None and (own := details.get((dataset, version))):
@@ -178,7 +177,7 @@ def withdrawn_sentence(notices: Sequence[WithdrawalNotice], images: int) -> str:
     parts = [f"{'all' if is_all else f'{whole:,}'} {of_its}"] if whole else []
     if in_part:
         some = many(in_part, "other row") if whole else f"{in_part:,} {of_its}"
-        parts.append(f"texts of {some}")
+        parts.append(f"texts or records of {some}")
     grounds = ", ".join(dict.fromkeys(_GROUNDS[notice.ground] for notice in notices))
     newer = superseding(notices)
     instead = f"use {newer} instead" if newer else "no version replaces it"

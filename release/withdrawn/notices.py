@@ -1,10 +1,7 @@
 """Informs holders of releases about withdrawn rows."""
 
-import fcntl
-import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -30,7 +27,8 @@ from loupe.release.withdrawn.files import (
     read_notices,
 )
 from loupe.schemas.errors import IntegrityError, UsageError
-from loupe.schemas.processes import flush_to_disk
+from loupe.schemas.grouping import grouped
+from loupe.schemas.processes import flush_to_disk, locked_folder
 from loupe.schemas.release import Manifest
 from loupe.schemas.withdrawal import (
     NoticeList,
@@ -249,7 +247,7 @@ def mark_release(
         )
     if not (folder / MANIFEST).is_file():
         return MarkedRelease(folder, skipped=f"{folder} is no longer a release")
-    with _locked(folder):
+    with locked_folder(folder):
         if (found := read_manifest(folder).id) != notices[0].release:
             details = f"{folder} holds the release {found[:12]}, not {notices[0].release[:12]}"
             return MarkedRelease(folder, skipped=details)
@@ -271,13 +269,11 @@ def record_notices(home: Path, notices: Iterable[WithdrawalNotice]) -> list[Path
     Raises:
         IntegrityError: if an existing file cannot be read.
     """
-    by_dataset: dict[str, list[WithdrawalNotice]] = {}
-    for notice in notices:
-        by_dataset.setdefault(notice.dataset, []).append(notice)
+    by_dataset = grouped((notice.dataset, notice) for notice in notices)
     folder = home / NOTICES
     folder.mkdir(parents=True, exist_ok=True)
     paths = []
-    with _locked(folder):
+    with locked_folder(folder):
         for dataset, new in sorted(by_dataset.items()):
             path = folder / f"{dataset}.json"
             known = read_notices(path) if path.exists() else NoticeList(notices=())
@@ -307,17 +303,6 @@ def _remove(folder: Path, paths: Iterable[str]) -> int:
     for parent in touched:
         flush_to_disk(parent)
     return removed
-
-
-@contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """Lock the folder against other processes; the lock ends with the process."""
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(handle)
 
 
 # Totals of the withdrawals from earlier releases, by version.

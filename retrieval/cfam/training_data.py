@@ -1,7 +1,5 @@
 """The training data of CFAM: images with captions as pairs, some identities held out."""
 
-import fcntl
-import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,6 +7,7 @@ from typing import NamedTuple
 
 from loupe.schemas.base import digest_of
 from loupe.schemas.errors import UsageError
+from loupe.schemas.processes import locked_folder
 
 # The training data of CFAM: images with captions as pairs; some identities are held out to
 # validate.
@@ -125,13 +124,10 @@ def occupied(home: Path) -> Iterator[None]:
     """
     try:
         home.mkdir(parents=True, exist_ok=True)
-        folder = os.open(home, os.O_RDONLY | os.O_DIRECTORY)
     except OSError as error:
         raise UsageError(f"{home} cannot be made a folder: {error.strerror}") from error
     try:
-        fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield
+        with locked_folder(home, waits=False):
+            yield
     except BlockingIOError as error:
         raise UsageError(f"another process is training in {home}") from error
-    finally:
-        os.close(folder)

@@ -17,12 +17,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from loupe.retrieval.ranking import SEED, Floats, bootstrap_means
-from loupe.schemas.shortcuts import BlindResult, ShortcutMetric, ShortcutQuestion
+from loupe.schemas.shortcuts import (
+    FEWEST_GROUPS,
+    BlindResult,
+    ShortcutMetric,
+    ShortcutQuestion,
+)
 
 FOLDS = 5
-FEWEST_GROUPS = 20
-"""Fewer groups, or fewer of one class, are not asked about: they are too few to tell."""
-
 _PERMUTATIONS = 9_999
 _MOST_WORDS = 1_024
 _WORD = re.compile(r"\w+")

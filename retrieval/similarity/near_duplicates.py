@@ -1,8 +1,8 @@
 """Near-duplicates of any collection of images: exact, by fingerprint, by embedding."""
 
 from array import array
-from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,14 +18,17 @@ from loupe.retrieval.similarity.distances import (
 from loupe.retrieval.similarity.hamming import close_pairs, close_pairs_between
 from loupe.retrieval.similarity.spectrum import (
     SPECTRUM,
+    Colours,
     Spectrum,
     UnusablePictureError,
+    colour_distance,
     look_of,
     mirrored_spectra,
     small_picture,
     spectrum_distances,
 )
 from loupe.schemas.base import sha256_of
+from loupe.schemas.grouping import grouped
 from loupe.schemas.records import Rejection
 from loupe.schemas.similarity import (
     AlikePair,
@@ -455,6 +458,32 @@ def _evidence(distances: NDArray[np.float64], sure: float, doubtful: float) -> N
     return found
 
 
+# Images of one layout in other colours: drawings, plates, maps.
+
+COLOUR_DISTANCE = 8.0
+"""Mean distance of the colours (Cb, Cr; of 128) beyond which images that look the same are in
+doubt. Copies that were saved again, resized, cropped a little or brightened are within 5.
+"""
+
+ColoursOf = Callable[[str], Colours | None]
+"""Gives the colours of an image by id; None if they are not known."""
+
+
+def _doubted_by_colour(pairs: AlikePairs, colours_of: ColoursOf) -> AlikePairs:
+    """The pairs, those in doubt that look the same in other colours; an embedder sees colours."""
+    colours_of = cache(colours_of)
+    rows = pairs.rows.copy()
+    by_look = ~rows["doubtful"] & ~rows["exact"] & np.isnan(rows["embedding_distance"])
+    for place in np.flatnonzero(by_look).tolist():
+        row = rows[place]
+        one, other = colours_of(pairs.names[row["first"]]), colours_of(pairs.names[row["second"]])
+        if one is None or other is None:
+            continue
+        shown = other[:, ::-1] if row["mirrored"] else other
+        rows["doubtful"][place] = colour_distance(one, shown) > COLOUR_DISTANCE
+    return AlikePairs(pairs.names, rows, pairs.recall)
+
+
 # Which of the images that are alike is kept: always one that every dropped one is like.
 
 
@@ -484,6 +513,7 @@ def find_near_duplicates(
     embeddings: Embeddings | None = None,
     embedder: str | None = None,
     protected: Collection[str] = (),
+    colours_of: ColoursOf | None = None,
 ) -> NearDuplicates:
     """Keeps one image of each content.
 
@@ -498,9 +528,10 @@ def find_near_duplicates(
         embeddings: one row for each image, of shape (n, d), where there are some.
         embedder: what made them, as `name@revision`.
         protected: ids that stay whatever they are like (the images of an earlier version, say).
+        colours_of: colours of images by id, to compare those that look the same without them.
     """
     collection = collect(images.items()).embedded_as(embeddings)
-    return near_duplicates_among(collection, settings, embedder, protected)
+    return near_duplicates_among(collection, settings, embedder, protected, colours_of)
 
 
 def near_duplicates_among(
@@ -508,15 +539,18 @@ def near_duplicates_among(
     settings: NearDuplicateSettings,
     embedder: str | None = None,
     protected: Collection[str] = (),
+    colours_of: ColoursOf | None = None,
 ) -> NearDuplicates:
     """Keeps one image of each content of a collection, see `find_near_duplicates`."""
     safe = frozenset(protected)
     pairs = pairs_among(images, settings)
+    if colours_of is not None:
+        pairs = _doubted_by_colour(pairs, colours_of)
     same = pairs.of(Sameness.SAME)
     goes = _what_goes(images, same, safe)
-    stars: dict[str, list[AlikePair]] = defaultdict(list)
-    for place, going in goes.items():
-        stars[pairs.names[going.kept]].append(_why(place, going, same))
+    stars = grouped(
+        (pairs.names[going.kept], _why(place, going, same)) for place, going in goes.items()
+    )
     kept = tuple(name for place, name in enumerate(images.names) if place not in goes)
     clusters = tuple(
         DuplicateCluster(kept=name, dropped=tuple(stars[name])) for name in kept if name in stars

@@ -166,6 +166,41 @@ def small_picture(data: bytes) -> SmallPicture:
         raise UnusablePictureError("undecodable_image", f"cannot be decoded: {what}") from fault
 
 
+COLOUR_SIDE = 6
+_LEAST_COLOUR = 2.0
+"""Distance from grey (mean, of 128) below which a picture counts as one without colours."""
+
+Colours = NDArray[np.float32]
+"""The colours of a picture without its brightness: Cb and Cr of 6 x 6 fields, around 0, of shape
+(6, 6, 2).
+"""
+
+
+def small_colours(data: bytes) -> Colours | None:
+    """The colours of the picture, upright; None if it is grey or does not decode."""
+    from PIL import Image
+
+    try:
+        with Image.open(io.BytesIO(data), formats=_FORMATS) as image:
+            _refuse_costly(data, image.size)
+            image.draft("RGB", (_DRAFT_PX, _DRAFT_PX))
+            fields = as_rgb(image).resize((COLOUR_SIDE, COLOUR_SIDE), Image.Resampling.BOX)
+            values = np.asarray(_upright(fields, image).convert("YCbCr"), np.float32)
+    except (UnusablePictureError, Image.DecompressionBombError, *DECODER_FAULTS):
+        return None
+    colours: Colours = values[..., 1:] - 128
+    return colours if np.linalg.norm(colours, axis=-1).mean() >= _LEAST_COLOUR else None
+
+
+def colour_distance(first: Colours, second: Colours) -> float:
+    """The mean distance of colours, the second as saturated as the first (at most twice, or half).
+
+    So brighter, paler and richer copies are near.
+    """
+    saturation = np.clip(np.vdot(first, second) / np.vdot(second, second), 0.5, 2.0)
+    return float(np.linalg.norm(first - saturation * second, axis=-1).mean())
+
+
 def look_hash(data: bytes) -> int | None:
     """The perceptual hash of fingerprints; None for a blank picture.
 

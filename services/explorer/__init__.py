@@ -5,7 +5,6 @@ and `door.py`, on the loopback interface, lets nobody in without the key that `l
 printed. The program that runs in its environment is `studio/loupe_studio`.
 """
 
-import os
 import secrets
 import subprocess
 import time
@@ -18,7 +17,7 @@ from typing import Any, NamedTuple
 import httpx
 
 from loupe.schemas.errors import ServiceError
-from loupe.services.blob_server import without_keys
+from loupe.schemas.processes import LOCAL_VARIABLES, inherited
 from loupe.services.environments import environment_python
 from loupe.services.process import LOOPBACK, PLAIN_HTTP
 
@@ -97,7 +96,7 @@ def studio(environment: Path, folder: Path, name: str, port: int) -> Iterator[St
     with TemporaryDirectory(prefix="loupe-") as short:  # the path of a socket has 107 characters
         socket = Path(short) / "studio"
         variables = {
-            **without_keys(os.environ),
+            **inherited(LOCAL_VARIABLES),
             "PYTHONPATH": str(STUDIO),
             "PYTHONSAFEPATH": "1",
             "LIGHTLY_STUDIO_ANALYTICS_ENABLED": "false",

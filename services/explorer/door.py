@@ -148,7 +148,9 @@ class _Gate:
             return None
         if request.method == "GET" and "text/html" in request.headers.get("accept", ""):
             return RedirectResponse(LOGIN, 303, _SAFE)
-        return PlainTextResponse("log in first", 401, _SAFE)
+        return PlainTextResponse(
+            "open the address that `loupe explore` printed, or enter its key", 401, _SAFE
+        )
 
 
 def to_socket(socket: Path) -> httpx.AsyncBaseTransport:
@@ -191,7 +193,7 @@ def create_door(
             text = await run_in_threadpool(explored.lineage, request.path_params["id"])
         except LoupeError as error:
             return PlainTextResponse(str(error), 404, _SAFE)
-        return HTMLResponse(_text_page("Lineage", text), 200, _SAFE)
+        return HTMLResponse(_page("Lineage", f"<pre>{html.escape(text)}</pre>"), 200, _SAFE)
 
     async def decide(request: Request) -> Response:
         if not keys.is_studio(request):
@@ -291,10 +293,6 @@ def _login_page(*, was_wrong: bool) -> str:
         f'<form method="post" action="{LOGIN}"><input name="key" type="password" autofocus '
         'aria-label="key" autocomplete="off"> <button>Open</button></form>',
     )
-
-
-def _text_page(title: str, text: str) -> str:
-    return _page(title, f"<pre>{html.escape(text)}</pre>")
 
 
 def _page(title: str, body: str) -> str:

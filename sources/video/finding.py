@@ -10,6 +10,7 @@ from pydantic import Field
 
 from loupe.schemas.base import Record, Sha256
 from loupe.schemas.errors import FormatError
+from loupe.schemas.grouping import grouped
 from loupe.schemas.text_files import as_utf8
 from loupe.schemas.video import VideoFacts
 from loupe.sources.video.reader import (
@@ -22,7 +23,7 @@ from loupe.sources.video.reader import (
     opened_file,
     reaching,
 )
-from loupe.sources.video.sequence import any_width, grouped, is_image, is_pattern, pattern_of
+from loupe.sources.video.sequence import any_width, is_image, is_pattern, pattern_of
 
 if TYPE_CHECKING:
     from fsspec import AbstractFileSystem
@@ -110,7 +111,7 @@ def _checked(root: _Root, paths: list[str], where: str) -> Iterator[FoundVideo |
     if not visible:
         yield _no_videos(where)
     described = {posixpath.dirname(path) for path in visible if path.endswith("/seqinfo.ini")}
-    images = grouped(path for path in visible if is_image(path))
+    images = grouped((pattern_of(path), path) for path in visible if is_image(path))
     for path in visible:
         pattern = pattern_of(path)
         try:
@@ -243,7 +244,7 @@ def _no_videos(where: str) -> VideoProblem:
 
 
 def _missing(file_path: str) -> VideoRefusedError:
-    return VideoRefusedError(file_path, "missing_video", "does not exist, or is no file")
+    return VideoRefusedError(file_path, "missing_video", "does not exist, or is not a file")
 
 
 # Inspects videos before they are imported: digest, size, and the container's metadata.

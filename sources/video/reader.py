@@ -528,7 +528,7 @@ class _Decoder:
         frame_rate: float | None,
         measured: Callable[[], float | None],
     ) -> None:
-        from av.video.reformatter import VideoReformatter
+        from av.video.reformatter import Interpolation, VideoReformatter
 
         self.problem: tuple[str, str] | None = None
         self._file_path = file_path
@@ -537,6 +537,7 @@ class _Decoder:
         # One for all frames: a reformatter per frame would make its tables again, at twice the
         # cost.
         self._converter = VideoReformatter()
+        self._rounding = Interpolation.BILINEAR | Interpolation.ACCURATE_RND  # as on any processor
         self._first = self._first_frame()
         self.facts = facts_of(container, stream, self._first, frame_rate, measured)
         self._pictures_seconds = None if frame_rate else _pictures_seconds(container, stream)
@@ -607,7 +608,9 @@ class _Decoder:
         turns = self.facts.rotation_degrees // 90
         if turns % 2:
             width, height = height, width
-        converted = self._converter.reformat(picture, width=width, height=height, format="rgb24")
+        converted = self._converter.reformat(
+            picture, width=width, height=height, format="rgb24", interpolation=self._rounding
+        )
         pixels = cast("Pixels", converted.to_ndarray())
         return np.ascontiguousarray(np.rot90(pixels, -turns)) if turns else pixels
 

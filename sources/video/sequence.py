@@ -9,7 +9,7 @@ import configparser
 import math
 import posixpath
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -245,11 +245,3 @@ def _gaps(numbers: list[int], steps: list[int], step: int) -> str:
     rest = len(gaps) - _SHOWN_GAPS
     shown = ", ".join(gaps[:_SHOWN_GAPS]) + (f" and {rest:,} more" if rest > 0 else "")
     return f"{shown} {'is' if shown.isdecimal() else 'are'}"
-
-
-def grouped(paths: Iterable[str]) -> dict[str, list[str]]:
-    """Return image paths by their pattern, in the order of the first of each."""
-    groups: dict[str, list[str]] = {}
-    for path in paths:
-        groups.setdefault(pattern_of(path), []).append(path)
-    return groups

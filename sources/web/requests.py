@@ -6,7 +6,6 @@ name. Each address is checked again when its socket is opened.
 """
 
 import asyncio
-import math
 import socket
 import ssl
 import time
@@ -14,8 +13,6 @@ import zlib
 from collections import OrderedDict, defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from ipaddress import ip_address
 from typing import Any, Final, NamedTuple
@@ -26,6 +23,7 @@ from multidict import CIMultiDictProxy
 from protego import Protego
 from yarl import URL
 
+from loupe.models.retrying import wait_of
 from loupe.schemas.image_search import TRANSIENT_STATUSES, DownloadSettings
 from loupe.sources.web.addresses import AddressRule, DownloadRefusedError, check_address
 
@@ -200,7 +198,7 @@ def _wrong_status(response: aiohttp.ClientResponse) -> DownloadRefusedError:
         "http_status",
         f"answers with status {status}{phrase}, wanted 200",
         retry=status in TRANSIENT_STATUSES,
-        retry_after_seconds=retry_after_seconds(response.headers.get("Retry-After")),
+        retry_after_seconds=wait_of(response.headers.get("Retry-After")) or 0,
         status=status,
     )
 
@@ -274,25 +272,6 @@ def _inflater(coding: str) -> "zlib._Decompress | None":
 
 def _too_large(what: str, max_bytes: int) -> DownloadRefusedError:
     return DownloadRefusedError("too_large", f"{what}, wanted at most {max_bytes:,}")
-
-
-# The pause that a host asks for.
-
-
-def retry_after_seconds(header: str | None) -> float:
-    """Return the seconds of a `Retry-After` header (a number or a date); 0 if invalid."""
-    if header is None:
-        return 0
-    try:
-        seconds = float(header)
-    except ValueError:
-        try:
-            until = parsedate_to_datetime(header)
-        except (ValueError, OverflowError):  # the second of the minute for a year with many digits
-            return 0
-        until = until if until.tzinfo else until.replace(tzinfo=UTC)
-        seconds = (until - datetime.now(UTC)).total_seconds()
-    return max(0.0, seconds) if math.isfinite(seconds) else 0
 
 
 class _Host:

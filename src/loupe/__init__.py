@@ -10,12 +10,16 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any
 
-_MODULES = {"images": "loupe.api.images", "steps": "loupe.api.steps"}
+_MODULES = {
+    "images": "loupe.api.images",
+    "steps": "loupe.api.steps",
+    "testing": "loupe.testing",
+}
 _PLACES = {
-    "loupe.api.contrasts": ("Contrast",),
     "loupe.api.llm": ("llm_step",),
     "loupe.api.models": ("ChatModel", "Detector", "Embedder", "PoseModel"),
     "loupe.api.plugging": ("Format", "Page"),
+    "loupe.api.pairs": ("SimilarPair",),
     "loupe.api.pipeline": ("Pipeline", "gate", "release", "source"),
     "loupe.api.reading": ("open_release", "open_store"),
     "loupe.api.similarity": ("similar",),
@@ -24,6 +28,7 @@ _PLACES = {
     "loupe.api.step": ("filter", "step"),
     "loupe.api.values": ("Box", "Caption", "Crop", "Image", "Rejection", "UnansweredError"),
     "loupe.schemas.errors": ("LoupeError", "UsageError"),
+    "loupe.schemas.proposals": ("Candidate", "Strategy", "Tracklet"),
     "loupe.schemas.records": ("Rewrite",),
     "loupe.sources.records": ("BadRow", "ReadOptions", "SourceRow"),
 }

@@ -1,8 +1,9 @@
 # The names that `loupe` imports when they are used, for type checkers and editors.
+from loupe import testing
 from loupe.api import images, steps
-from loupe.api.contrasts import Contrast
 from loupe.api.llm import llm_step
 from loupe.api.models import ChatModel, Detector, Embedder, PoseModel
+from loupe.api.pairs import SimilarPair
 from loupe.api.pipeline import Pipeline, gate, release, source
 from loupe.api.plugging import Format, Page
 from loupe.api.reading import open_release, open_store
@@ -12,15 +13,16 @@ from loupe.api.step import filter, step  # noqa: A004 - the word of the field
 from loupe.api.steps import check, describe, near_duplicates
 from loupe.api.values import Box, Caption, Crop, Image, Rejection, UnansweredError
 from loupe.schemas.errors import LoupeError, UsageError
+from loupe.schemas.proposals import Candidate, Strategy, Tracklet
 from loupe.schemas.records import Rewrite
 from loupe.sources.records import BadRow, ReadOptions, SourceRow
 
 __all__ = [
     "BadRow",
     "Box",
+    "Candidate",
     "Caption",
     "ChatModel",
-    "Contrast",
     "Crop",
     "Detector",
     "Embedder",
@@ -34,7 +36,10 @@ __all__ = [
     "Record",
     "Rejection",
     "Rewrite",
+    "SimilarPair",
     "SourceRow",
+    "Strategy",
+    "Tracklet",
     "UnansweredError",
     "UsageError",
     "check",
@@ -51,4 +56,5 @@ __all__ = [
     "source",
     "step",
     "steps",
+    "testing",
 ]

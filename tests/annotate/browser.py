@@ -1,6 +1,6 @@
 """Sessions with labelling pages, in a real Chromium and a real Label Studio.
 
-The fixtures `person`, `blob_host` and `bench` are for the tests of pages; `tests/conftest.py`
+The fixtures `seat`, `blob_host` and `bench` are for the tests of pages; `tests/conftest.py`
 registers them. A test opens a page with a `TaskContent` and acts as a person does::
 
     page = bench.open(interface, content, pictures, "Does the image fit")
@@ -14,13 +14,16 @@ Every test of a page is marked with `PAGE_TEST`.
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from threading import Thread
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import httpx
 import pytest
 import uvicorn
+from axe_playwright_python.sync_playwright import Axe
+from pydantic import SecretStr
 
 from loupe.annotate.interfaces.page import Interface, TaskContent
 from loupe.services.blob_server import create_app
@@ -32,7 +35,7 @@ from tests.services.fixtures import LabelStudioServer
 WIDTH_PX, HEIGHT_PX = 1440, 900
 PAGE_TEST = (pytest.mark.label_studio, pytest.mark.browser)
 IMAGE_TYPE = "image/png"
-_WAIT_MS = 120_000
+WAIT_MS = 120_000
 SUBMIT = "[aria-label='Submit current annotation']"
 """The selector of the submit button."""
 FEWER_FRAMES = f"""document.addEventListener("DOMContentLoaded", () => {{
@@ -49,8 +52,24 @@ FEWER_FRAMES = f"""document.addEventListener("DOMContentLoaded", () => {{
 Otherwise drawing takes half of the CPU time while a page loads. Playwright sees and clicks
 transparent elements.
 """
+_STAYS = "Object.defineProperty(window, 'loupeNextQueue', { value: async () => null });"
+"""Keeps a page without a further task from opening the queue of another test."""
 SAVED = "Annotation saved successfully"
 """The message of the page after an annotation is saved."""
+_SCHEME = "scheme => { document.documentElement.dataset.colorScheme = scheme; }"
+"""Chooses the colours of Label Studio; other pages follow the browser."""
+_OBJECTS = """said => {
+  const frame = document.querySelector("iframe.loupe-saved, iframe.loupe-counter");
+  const line = frame?.contentDocument?.getElementById("saved");
+  if (!line) return false;
+  const isObjection = line.classList.contains("missing");
+  return said ? isObjection && line.textContent === said : !isObjection;
+}"""
+_RAN = """() => {
+  const frames = [...document.querySelectorAll("iframe")].map(one => one.contentWindow);
+  return [window, ...frames].map(one => one.hacked).filter(Boolean);
+}"""
+"""What scripts of texts left, in one call: Label Studio may remove a frame at any time."""
 _BROKEN_IMAGE = """() => new Promise(done => {
   const image = new Image();
   image.onerror = () => done();
@@ -108,11 +127,12 @@ class Pictures:
 
 
 class Desk:
-    """A client of Label Studio's API as an administrator."""
+    """A client of Label Studio's API with the token of a workspace."""
 
-    def __init__(self, server: LabelStudioServer) -> None:
-        self._client = httpx.Client(base_url=server.url, timeout=120, trust_env=False)
-        answer = self._client.post("/api/token/refresh/", json={"refresh": server.token})
+    def __init__(self, url: str, token: SecretStr) -> None:
+        self._client = httpx.Client(base_url=url, timeout=120, trust_env=False)
+        refresh = {"refresh": token.get_secret_value()}
+        answer = self._client.post("/api/token/refresh/", json=refresh)
         token = answer.raise_for_status().json()["access"]
         self._client.headers["Authorization"] = f"Bearer {token}"
 
@@ -163,6 +183,7 @@ class LabellingPage:
         self.browser_page = browser_page
         self.console_errors: list[str] = []
         self._submitted = 0
+        self._url = url
         browser_page.on("pageerror", self._note_error)
         browser_page.goto(f"{url}/projects/{project_id}/data?labeling=1", wait_until="commit")
         browser_page.locator(SUBMIT).wait_for()
@@ -192,6 +213,10 @@ class LabellingPage:
                 return shown.length > 0 && shown.every(image => image.naturalWidth > 0);
             }"""
         )
+
+    def wait_until_objects(self, said: str) -> None:
+        """Wait until the status line objects with exactly that; "": does not object."""
+        self.browser_page.wait_for_function(_OBJECTS, arg=said)
 
     def press(self, *keys: str) -> None:
         """Press keys one after the other."""
@@ -267,8 +292,7 @@ class LabellingPage:
     def assert_harmless(self) -> None:
         """Assert that no script in a text ran, and that there were no errors."""
         self.browser_page.evaluate(_BROKEN_IMAGE)
-        ran = [frame.evaluate("window.hacked") for frame in self.browser_page.frames]
-        assert not any(ran), ran
+        assert self.browser_page.evaluate(_RAN) == []
         assert self.console_errors == []
 
     def leave(self) -> None:
@@ -276,7 +300,7 @@ class LabellingPage:
         self.assert_harmless()
         self.browser_page.remove_listener("pageerror", self._note_error)
         self.browser_page.unroute_all()
-        self.browser_page.mouse.move(0, 0)
+        self.browser_page.goto(f"{self._url}/health")
 
     def _note_error(self, error: Any) -> None:
         self.console_errors.append(str(error))
@@ -292,6 +316,31 @@ def read_instructions(browser_page: Any) -> str:
     return text
 
 
+def assert_accessible(browser_page: Any, *parts: str) -> None:
+    """Assert that axe finds nothing serious on a page, or in parts of it, by their selectors.
+
+    Colours are examined on a dark page as well.
+    """
+    schemes = {"light": {}, "dark": {"runOnly": ["color-contrast"]}}
+    for scheme, rules in schemes.items():
+        browser_page.emulate_media(color_scheme=scheme)
+        browser_page.evaluate(_SCHEME, scheme)
+        options = {"resultTypes": ["violations"], **rules}
+        _assert_nothing_serious(browser_page, list(parts), options)
+    browser_page.emulate_media(color_scheme="light")
+    browser_page.evaluate(_SCHEME, "light")
+
+
+def _assert_nothing_serious(tab: Any, parts: list[str], options: dict[str, Any]) -> None:
+    found = Axe().run(tab, context=parts or None, options=options).response["violations"]
+    serious = [
+        (one["id"], [node["html"][:200] for node in one["nodes"]])
+        for one in found
+        if one["impact"] in ("serious", "critical")
+    ]
+    assert serious == []
+
+
 def _stores_an_answer(response: Any) -> bool:
     request = response.request
     is_answer = re.search(r"/api/tasks/\d+/annotations/?(\?|$)", request.url)
@@ -299,14 +348,20 @@ def _stores_an_answer(response: Any) -> bool:
 
 
 class Bench:
-    """Opens labelling pages one after the other in a tab, each in its own project."""
+    """Opens labelling pages one after the other in an annotator's tab, each in its own project.
+
+    Each kind of page must be accessible when it is opened for the first time.
+    """
+
+    _examined: ClassVar[set[str]] = set()
 
     def __init__(
-        self, server: LabelStudioServer, tab: Any, pictures: Pictures, images_url: str
+        self, url: str, token: SecretStr, tab: Any, pictures: Pictures, images_url: str
     ) -> None:
         self.images_url = images_url
-        self._url, self._tab, self._pictures = server.url, tab, pictures
-        self._desk = Desk(server)
+        self.tab = tab
+        self._url, self._pictures = url, pictures
+        self._desk = Desk(url, token)
         self._opened: LabellingPage | None = None
         self._projects: list[int] = []
 
@@ -335,10 +390,13 @@ class Bench:
         project_id = self._desk.create_project(interface, listed)
         self._projects.append(project_id)
         self._leave()
-        self._opened = page = LabellingPage(self._tab, self._url, project_id)
+        self._opened = page = LabellingPage(self.tab, self._url, project_id)
         assert question in page.read_instructions()
         if has_images:
             page.wait_for_images()
+        if interface.name not in self._examined:
+            self._examined.add(interface.name)
+            assert_accessible(self.tab, ".loupe", "#loupe-progress")
         return page
 
     def close(self) -> None:
@@ -353,17 +411,25 @@ class Bench:
             self._opened.leave()
 
 
-@pytest.fixture(scope="session")
-def person(label_studio: LabelStudioServer, browser: Any) -> Iterator[Any]:
-    """A tab of a browser (Playwright's page) in which the person has logged in to Label Studio.
+class Seat(NamedTuple):
+    """An annotator's tab (Playwright's page), and the token of the workspace."""
 
-    All tests use one tab, because it keeps the compiled scripts of Label Studio.
+    tab: Any
+    token: SecretStr
+
+
+@pytest.fixture(scope="session")
+def seat(label_studio: LabelStudioServer, browser: Any) -> Iterator[Seat]:
+    """A tab of a browser in which an annotator has logged in to Label Studio.
+
+    All tests of pages use one tab, because it keeps the compiled scripts of Label Studio.
     """
+    account = label_studio.workspace("Paula Pages").credentials
     context = browser.new_context(viewport={"width": WIDTH_PX, "height": HEIGHT_PX})
-    context.set_default_timeout(_WAIT_MS)
-    context.add_init_script(FEWER_FRAMES)
-    _log_in(context, label_studio)
-    yield context.new_page()
+    context.set_default_timeout(WAIT_MS)
+    context.add_init_script(FEWER_FRAMES + _STAYS)
+    log_in(context, label_studio.url, account.email, account.password)
+    yield Seat(context.new_page(), account.token)
     context.close()
 
 
@@ -371,7 +437,6 @@ def person(label_studio: LabelStudioServer, browser: Any) -> Iterator[Any]:
 def blob_host(label_studio: LabelStudioServer) -> Iterator[tuple[Pictures, str]]:
     """The image server with the pictures that tests add, and its URL."""
     pictures = Pictures()
-    port = free_port()
     key = desk_key(label_studio.home)
     app = create_app(
         pictures.read,
@@ -379,20 +444,33 @@ def blob_host(label_studio: LabelStudioServer) -> Iterator[tuple[Pictures, str]]
         lambda ticket: reader_of(key, ticket, time.time()),
         [label_studio.url],
     )
+    with served(app) as url:
+        yield pictures, f"{url}/blobs"
+
+
+@contextmanager
+def served(app: Any) -> Iterator[str]:
+    """Serve an application from a thread; yields its URL when it listens."""
+    port = free_port()
     server = uvicorn.Server(uvicorn.Config(app, port=port, log_level="error"))
     thread = Thread(target=server.run, daemon=True)
     thread.start()
-    yield pictures, f"http://127.0.0.1:{port}/blobs"
-    server.should_exit = True
-    thread.join()
+    try:
+        while not server.started:
+            assert thread.is_alive(), f"nothing listens on port {port}"
+            time.sleep(0.01)
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        server.should_exit = True
+        thread.join()
 
 
 @pytest.fixture
 def bench(
-    label_studio: LabelStudioServer, person: Any, blob_host: tuple[Pictures, str]
+    label_studio: LabelStudioServer, seat: Seat, blob_host: tuple[Pictures, str]
 ) -> Iterator[Bench]:
     """Opens labelling pages for a test."""
-    opened = Bench(label_studio, person, *blob_host)
+    opened = Bench(label_studio.url, seat.token, seat.tab, *blob_host)
     yield opened
     opened.close()
 
@@ -414,14 +492,17 @@ def keep_screenshot(
     return keep
 
 
-def _log_in(context: Any, server: LabelStudioServer) -> None:
+def log_in(context: Any, url: str, email: str | None, password: SecretStr | None) -> None:
     """Submit the login form without its page; `test_label_studio.py` tests the page."""
-    login = f"{server.url}/user/login/"
-    context.request.get(login)
+    assert email is not None
+    assert password is not None
+    login = f"{url}/user/login/"
+    page = context.request.get(login)
+    assert page.url == login, "somebody is still logged in"
     token = next(one["value"] for one in context.cookies() if one["name"] == "csrftoken")
     form = {
-        "email": server.email,
-        "password": server.password.get_secret_value(),
+        "email": email,
+        "password": password.get_secret_value(),
         "csrfmiddlewaretoken": token,
     }
     answer = context.request.post(login, form=form, headers={"Referer": login})

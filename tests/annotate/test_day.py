@@ -1,9 +1,10 @@
-"""A day at the review desk: five people, six queues, 500 items, and what the lead sees.
+"""A day at the review desk: six people, six queues, 500 items, and what the lead sees.
 
 Two people are bad: one is too fast and accepts all, one does not see wrong materials. Gold items
-come in the second hour, somebody leaves in the fourth, Label Studio is killed in the third, and
-nearly every third of our calls to it fails. Most answers go through Label Studio's API, six an hour
-are given by keys in Chromium. The report at the end compares decisions with the planted truth.
+come in the second hour. In the third, somebody joins and Label Studio is killed; somebody leaves
+for the fourth and the fifth. Nearly every third of our calls to Label Studio fails. Most answers go
+through its API, six an hour are given by keys in Chromium, over a connection that drops. At the end
+the build that waited goes on by itself. The report compares decisions with the planted truth.
 """
 
 import json
@@ -17,11 +18,10 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from statistics import median
-from threading import Thread, Timer
+from threading import Timer
 from typing import Any, Literal, NamedTuple
 
 import pytest
-import uvicorn
 
 from loupe.annotate.backend import Desks
 from loupe.annotate.interfaces.page import choice_region
@@ -37,13 +37,16 @@ from loupe.db.entities import AgentRef, NewDecision, StoredEntity, fetch, find, 
 from loupe.db.gold import KnownAnswer, add_gold_items
 from loupe.db.reviews import review_tasks, set_annotator_state, tasks_by_key
 from loupe.db.store import Store
-from loupe.models.profiles.settings import load_settings
+from loupe.flows.continuing import Continuation
+from loupe.flows.engine.waiting import note_waiting
+from loupe.models.profiles.settings import Settings, load_settings
 from loupe.schemas.base import EntityRecord
 from loupe.schemas.errors import ServiceError
 from loupe.schemas.proposals import Candidate, Strategy
 from loupe.schemas.recos import DuplicateQuestion, Selection
 from loupe.services.blob_server import store_app
 from loupe.services.credentials import desk_key
+from loupe.services.installation import builds_started
 from loupe.services.label_studio import (
     NAME,
     WATCHER,
@@ -54,7 +57,7 @@ from loupe.services.label_studio import (
 )
 from loupe.services.process import free_port, record_path, running, stop
 from tests.annotate.answering import Regions, about, accepting, rejecting
-from tests.annotate.browser import FEWER_FRAMES, SAVED, SUBMIT
+from tests.annotate.browser import FEWER_FRAMES, SAVED, SUBMIT, served
 from tests.annotate.fault_proxy import Fault, fault_proxy
 from tests.annotate.interfaces.proposed import (
     Proposal,
@@ -90,12 +93,12 @@ pytestmark = [
     pytest.mark.xdist_group("scenario"),
     pytest.mark.timeout(3600),
 ]
-GOOD = ("reviewer-ann", "reviewer-bea", "reviewer-cem")
+GOOD = ("reviewer-ann", "reviewer-bea", "reviewer-cem", "reviewer-joy")
 FAST, BLIND = "reviewer-fay", "reviewer-mia"
 PEOPLE = (*GOOD, FAST, BLIND)
 AT_A_SCREEN = "reviewer-ann"
-LEAVES = "reviewer-cem"
-GOLD_IN, KILLED_IN, LEFT_IN, LAST_HOUR = 2, 3, 4, 20
+LEAVES, JOINS = "reviewer-cem", "reviewer-joy"
+GOLD_IN, KILLED_IN, JOINED_IN, LEFT_IN, BACK_IN, LAST_HOUR = 2, 3, 3, 4, 6, 20
 ITEMS = {"rewrites": 85, "captions": 85, "selections": 85, "strategies": 85}
 ITEMS |= {"candidates": 80, "duplicates": 80}
 GOLD = 8
@@ -278,14 +281,24 @@ def office(
 
 @contextmanager
 def image_server(world: World, site: Site) -> Iterator[str]:
-    port = free_port()
     app = store_app(world.store, world.blobs.read, SERVER_NAME, site.key, [site.url])
-    server = uvicorn.Server(uvicorn.Config(app, port=port, log_level="error"))
-    thread = Thread(target=server.run, daemon=True)
-    thread.start()
-    yield f"http://127.0.0.1:{port}/blobs"
-    server.should_exit = True
-    thread.join()
+    with served(app) as url:
+        yield f"{url}/blobs"
+
+
+def drop_before(route: Any) -> None:
+    """The answer does not reach Label Studio."""
+    route.abort()
+
+
+def drop_after(route: Any) -> None:
+    """Label Studio stores the answer, and its confirmation does not arrive."""
+    route.fetch()
+    route.abort()
+
+
+DROPS: dict[int, Callable[[Any], None]] = {0: drop_before, 1: drop_after}
+"""What happens to the first tasks that are answered by keys in an hour."""
 
 
 class Screen:
@@ -318,15 +331,27 @@ class Screen:
             verdict = verdict_of(person, entity)
             keys = ("1",) if verdict == "accept" else PAGES[step].keys
             page.wait_for_timeout(READING_MS)
-            started = time.perf_counter()
-            for one in (*keys, "Control+Enter"):
+            for one in keys:
                 page.keyboard.press(one)
+            if place in DROPS:
+                self._submit_in_vain(DROPS[place])
+            started = time.perf_counter()
+            page.keyboard.press("Control+Enter")
             if place + 1 < waiting:
                 key = self._shown(key)
                 self.costs[step].append((len(keys) + 1, time.perf_counter() - started))
             else:
                 page.get_by_text(SAVED, exact=True).first.wait_for()
         return count
+
+    def _submit_in_vain(self, drop: Callable[[Any], None]) -> None:
+        """Submit while the connection drops; the page keeps the answer."""
+        page = self._page
+        page.route("**/api/tasks/*/annotations/?*", drop, times=1)
+        with page.expect_event("requestfailed", lambda request: request.method == "POST"):
+            page.keyboard.press("Control+Enter")
+        page.wait_for_function("() => !window.Htx.isSubmitting")
+        page.locator(SUBMIT).wait_for()
 
     def _shown(self, before: str) -> str:
         """The key of the task that is shown with its images, another one than before."""
@@ -347,10 +372,19 @@ class Screen:
 # The day.
 
 
+class Desk(NamedTuple):
+    """How many open tasks everybody had in an hour, and how many they answered."""
+
+    waiting: dict[str, int]
+    given: dict[str, int]
+
+
 class Day:
     """What the lead's screen said, by hour."""
 
     def __init__(self, store: Store) -> None:
+        self.desks: list[Desk] = []
+        """What everybody had and did, by hour."""
         self.said: list[tuple[int, str]] = []
         self.named: dict[str, dict[str, int]] = defaultdict(dict)
         """By person and kind of finding, when the lead's screen first named them."""
@@ -386,13 +420,15 @@ def play(
     store: Store,
     desks: Desks,
     images: str,
-    work: Callable[[int], int],
+    work: Callable[[int], Desk],
     call: Retry,
+    join: Callable[[], object],
     kill: Callable[[], object] = lambda: None,
+    go_on: Callable[[], object] = lambda: None,
 ) -> tuple[Day, Mapping[str, Sequence[StoredEntity]]]:
     """Hour by hour: tasks are pushed, `work` answers some, answers are pulled, the lead looks.
 
-    Gives what happened, and the gold items by queue.
+    `go_on` continues builds, as the watcher does. Gives what happened, and the gold items by queue.
     """
     day = Day(store)
     gold = {queue.name: put_gold_aside(store, queue) for queue in QUEUES}
@@ -401,17 +437,21 @@ def play(
             for queue in QUEUES:
                 answers = [known(queue, one) for one in gold[queue.name]]
                 assert add_gold_items(store, queue.name, answers) == GOLD
-        if hour == LEFT_IN:
-            set_annotator_state(store, LEAVES[9:], "left")
+        if hour == JOINED_IN:
+            join()
+        if hour in (LEFT_IN, BACK_IN):
+            set_annotator_state(store, LEAVES[9:], "left" if hour == LEFT_IN else "active")
         if hour == KILLED_IN:
             kill()
         for queue in QUEUES:
             call(partial(push, store, desks, queue, images, 0))
-        if not work(hour):
+        day.desks.append(work(hour))
+        if not sum(day.desks[-1].given.values()):
             return day, gold
         for queue in QUEUES:
             while call(partial(pull, store, desks, queue)).unreached:
                 pass  # as the watcher, which comes back to a workspace that did not answer
+        go_on()
         day.look(hour)
     pytest.fail(f"work is left after {LAST_HOUR} hours")
 
@@ -431,44 +471,74 @@ def assert_day(store: Store, day: Day, gold: Mapping[str, Sequence[StoredEntity]
     assert suspended[BLIND] >= len(QUEUES) // 2
     assert sum(suspended[person] for person in GOOD) <= 2
     assert not any(day.named[person] for person in GOOD)
+    assert idle_hours(day) == dict.fromkeys(GOOD, 0)
+    assert day.desks[JOINED_IN - 1].given[JOINS] > 0
+    assert day.desks[LEFT_IN - 1].given[LEAVES] == 0
+    assert day.desks[BACK_IN - 1].given[LEAVES] > 0
 
 
-def test_a_day_of_five_people_in_memory(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def idle_hours(day: Day) -> dict[str, int]:
+    """The hours in which a good person had nothing to do while a colleague had a whole batch."""
+    idle = dict.fromkeys(GOOD, 0)
+    for hour, desk in enumerate(day.desks, start=1):
+        most = max(desk.waiting[person] for person in PEOPLE)
+        away = {JOINS} if hour < JOINED_IN else {LEAVES} if LEFT_IN <= hour < BACK_IN else set()
+        for person in set(GOOD) - away:
+            idle[person] += desk.waiting[person] == 0 and most >= RULES["batch"]
+    return idle
+
+
+def test_a_day_of_six_people_in_memory(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The day in memory, where nothing fails."""
     store, office = fill(tmp_path / "world").store, MemoryOffice()
     everybody = (*PEOPLE, ADJUDICATOR)
-    hire(store, office.server.url, {one: office(one).user_id for one in everybody})
+    ids = {one: office(one).user_id for one in everybody}
+    hire(store, office.server.url, without(ids, JOINS))
+    join = partial(hire, store, office.server.url, {JOINS: ids[JOINS]})
     answered: Counter[str] = Counter()
 
-    def work(hour: int) -> int:
-        before = answered.total()
+    def work(hour: int) -> Desk:
+        desk = Desk(dict.fromkeys(everybody, 0), dict.fromkeys(everybody, 0))
         for person in everybody:
             tasks = [*office(person).open_tasks(), *office(person).open_tasks("adjudication")]
             waiting = {task.key: task.id for task in tasks}
+            desk.waiting[person] = len(waiting)
             queues, shown = tasks_by_key(store, list(waiting)), shown_in(store, list(waiting))
             for key in sorted(waiting, key=partial(share, person))[: PACE[person]]:
                 regions = answer_of(person, queues[key].queue, shown[key])
                 seconds = seconds_of(person, shown[key])
                 office(person).annotate(waiting[key], regions, seconds=seconds)
                 answered[person] += 1
-        return answered.total() - before
+                desk.given[person] += 1
+        return desk
 
-    day, gold = play(store, office, "http://127.0.0.1/blobs", work, call_once)
-    report(store, gold, day, tmp_path, capsys)
+    day, gold = play(store, office, "http://127.0.0.1/blobs", work, call_once, join)
+    report(store, gold, day, tally(store, answered), tmp_path, capsys)
     assert_day(store, day, gold)
-    assert stored_answers(store) == answered.total()
+    assert tally(store, answered)[1:] == (0, 0)
 
 
 @pytest.mark.label_studio
 @pytest.mark.postgres
 @pytest.mark.browser
-def test_a_day_of_five_people(
-    office: Office, browser: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_a_day_of_six_people(
+    office: Office,
+    browser: Any,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The day in Label Studio, which is killed once, with faults, and a person at a screen."""
     world, faults = fill(tmp_path / "world"), Faults(seed=7)
     store, site = world.store, office.site
-    hire(store, SERVER_NAME, site.user_ids)
+    hire(store, SERVER_NAME, without(site.user_ids, JOINS))
+    join = partial(hire, store, SERVER_NAME, {JOINS: site.user_ids[JOINS]})
+    own, builds = note_a_build(tmp_path / "home", monkeypatch), Continuation()
+    started: list[str] = []
+
+    def go_on() -> None:
+        started.extend(builds.resume(own, store, QUEUES))
+
     accounts = {person: Account(site.url, token) for person, token in site.people.items()}
     with (
         image_server(world, site) as images,
@@ -479,8 +549,8 @@ def test_a_day_of_five_people(
         given: Counter[str] = Counter()
         work = partial(work_an_hour, store, accounts, screen, given)
         kill = partial(kill_during_a_push, office, store, desks, images)
-        day, gold = play(store, desks, images, work, retry, kill)
-    report(store, gold, day, tmp_path, capsys, screen)
+        day, gold = play(store, desks, images, work, retry, join, kill, go_on)
+    report(store, gold, day, tally(store, given), tmp_path, capsys, screen)
     assert min(faults.counts[fault] for fault in Fault) > 0
     assert 0.2 < 1 - faults.counts[Fault.NONE] / faults.counts.total() < 0.4
     direct = site.desks(site.url)
@@ -488,7 +558,26 @@ def test_a_day_of_five_people(
         found = reconcile(store, direct, queue)
         assert (found.missing, found.answers, found.foreign) == ((), 0, ())
     assert_day(store, day, gold)
-    assert stored_answers(store) == given.total()
+    assert tally(store, given)[1:] == (0, 0)
+    assert len(started) == 1
+    assert f"{DATASET} goes on: started loupe run build-ufine3c" in started[0]
+    (name,) = builds_started(own.home)
+    stop(own.home, name)
+
+
+def without(ids: Mapping[str, int], person: str) -> dict[str, int]:
+    return {one: number for one, number in ids.items() if one != person}
+
+
+def note_a_build(home: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
+    """Note that a build waits, which was started with a program called `loupe`."""
+    program = home / "loupe"
+    program.write_text("#!/bin/sh\nexec sleep 600\n")
+    program.chmod(0o755)
+    monkeypatch.setattr("sys.argv", [str(program), "run", "build-ufine3c"])
+    own = load_settings(home=home)
+    note_waiting(own, DATASET, "builtin", in_prefect=False)
+    return own
 
 
 def kill_during_a_push(office: Office, store: Store, desks: Desks, images: str) -> None:
@@ -506,9 +595,9 @@ def kill_during_a_push(office: Office, store: Store, desks: Desks, images: str) 
 
 def work_an_hour(
     store: Store, accounts: dict[str, Account], screen: Screen, given: Counter[str], hour: int
-) -> int:
-    """Everybody answers what they can in an hour, side by side; gives the number of answers."""
-    before, by_keys = given.total(), QUEUES[hour % len(QUEUES)]
+) -> Desk:
+    """Everybody answers what they can in an hour, side by side; gives what they had and did."""
+    before, by_keys = given.copy(), QUEUES[hour % len(QUEUES)]
     with ThreadPoolExecutor() as people:
         waiting = dict(zip(accounts, people.map(open_tasks, accounts.values()), strict=True))
         keys = [key for found in waiting.values() for key in found]
@@ -525,7 +614,10 @@ def work_an_hour(
             given[AT_A_SCREEN] += screen.work(AT_A_SCREEN, by_keys.name, project, len(typed))
         for one in at_work:
             one.result()
-    return given.total() - before
+    return Desk(
+        {person: len(found) for person, found in waiting.items()},
+        {person: given[person] - before[person] for person in accounts},
+    )
 
 
 def open_tasks(account: Account) -> dict[str, int]:
@@ -556,15 +648,19 @@ def wrong_decisions(items: Sequence[StoredEntity]) -> int:
     )
 
 
-def stored_answers(store: Store) -> int:
+def tally(store: Store, given: Counter[str]) -> tuple[int, int, int]:
+    """How many answers are stored, how many of them twice, and how many are lost."""
     keys = [task.key for queue in QUEUES for task in review_tasks(store, queue.name).values()]
-    return sum(map(len, annotations_of(store, keys).values()))
+    found = annotations_of(store, keys)
+    stored = sum(map(len, found.values()))
+    return stored, stored - len(found), given.total() - len(found)
 
 
 def report(
     store: Store,
     gold: Mapping[str, Sequence[StoredEntity]],
     day: Day,
+    answers: tuple[int, int, int],
     folder: Path,
     capsys: pytest.CaptureFixture[str],
     screen: Screen | None = None,
@@ -600,7 +696,8 @@ def report(
         named = ", ".join(f"{hour} ({kind})" for kind, hour in day.named[person].items())
         wrong = count[False] / count.total()
         lines.append(f"  {person[9:]:<6} {count.total():>7} {wrong:>5.1%}  {named or '-'}")
-    lines.append(f"{stored_answers(store)} answers stored")
+    lines.append("answers stored, doubled, lost: {}, {}, {}".format(*answers))
+    lines.append(f"idle hours of good people: {idle_hours(day)}")
     (folder / "report.txt").write_text("\n".join(lines), encoding="utf-8")
     with capsys.disabled():
         sys.stdout.write("\n" + "\n".join(lines) + "\n")

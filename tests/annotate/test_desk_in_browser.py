@@ -2,11 +2,9 @@
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 import pytest
-import uvicorn
 
 from loupe.annotate.backend import Desks
 from loupe.annotate.pull import pull
@@ -19,15 +17,17 @@ from loupe.schemas.records import Rewrite
 from loupe.services.blob_server import store_app
 from loupe.services.credentials import desk_key
 from loupe.services.label_studio import NAME
-from loupe.services.process import free_port
 from tests.annotate.browser import (
     FEWER_FRAMES,
     HEIGHT_PX,
     PAGE_TEST,
     SAVED,
     SUBMIT,
+    WAIT_MS,
     WIDTH_PX,
+    log_in,
     read_instructions,
+    served,
 )
 from tests.annotate.world import DATASET, REWRITE, World
 from tests.services.fixtures import AnnotatorAccount, LabelStudioServer
@@ -37,7 +37,6 @@ PLAIN = "A woman in a red coat, a bag on her shoulder."
 LATER = "A man in a green coat."
 MENDED = "Wearing a red coat, the woman has a black bag."
 QUEUE = shipped().queue(DATASET, "rewrites").model_copy(update={"overlap": 2})
-_PATIENCE_MS = 60_000
 _FORBIDDEN_BUTTONS = ("Create Project", "Invite Members", "Create", "Settings", "Import", "Export")
 
 
@@ -48,14 +47,16 @@ class Person:
         page: Playwright's page, for everything else.
         failed: the images that could not be loaded.
         prefetched: for each request for the next task, whether the page prefetched it.
+        loaded: the addresses of images that were loaded.
     """
 
     def __init__(self, browser: Any, url: str, account: AnnotatorAccount, shots: Path) -> None:
         self.failed: list[str] = []
         self.prefetched: list[bool] = []
+        self.loaded: set[str] = set()
         self._url, self._account, self._shots = url, account, shots
         self._context = browser.new_context(viewport={"width": WIDTH_PX, "height": HEIGHT_PX})
-        self._context.set_default_timeout(_PATIENCE_MS)
+        self._context.set_default_timeout(WAIT_MS)
         self._context.add_init_script(FEWER_FRAMES)
         self.page = self._context.new_page()
         self.page.on("response", self._note)
@@ -70,6 +71,17 @@ class Person:
         self.page.locator(".lsf-modal-ls__content").wait_for()
         self.keep("home")
         assert self.offered() == []
+
+    def lose_session(self) -> None:
+        """Delete the cookies, again if a response that was under way renews the session."""
+        while self._context.cookies():
+            self._context.clear_cookies()
+            for request in self.page.requests():
+                request.response()
+
+    def log_in_again(self) -> None:
+        """Log in without the tab that is open."""
+        log_in(self._context, self._url, self._account.email, self._account.password)
 
     def projects(self) -> list[str]:
         """Return the titles of all visible projects."""
@@ -136,8 +148,10 @@ class Person:
         self._context.close()
 
     def _note(self, answer: Any) -> None:
-        if "/blobs/" in answer.url and not answer.ok:
-            self.failed.append(f"{answer.status} {answer.url}")
+        if "/blobs/" in answer.url:
+            self.loaded.add(answer.url.split("/")[-1])
+            if not answer.ok:
+                self.failed.append(f"{answer.status} {answer.url}")
         if "id=next_task" in answer.url:
             self.prefetched.append("excluded" in answer.request.post_data)
 
@@ -150,14 +164,10 @@ def desks(label_studio: LabelStudioServer, world: World) -> Desks:
 @pytest.fixture
 def images_url(label_studio: LabelStudioServer, world: World) -> Iterator[str]:
     """The image server as in production: it serves only the images of open tasks."""
-    port, key = free_port(), desk_key(label_studio.home)
+    key = desk_key(label_studio.home)
     app = store_app(world.store, world.blobs.read, NAME, key, [label_studio.url])
-    server = uvicorn.Server(uvicorn.Config(app, port=port, log_level="error"))
-    thread = Thread(target=server.run, daemon=True)
-    thread.start()
-    yield f"http://127.0.0.1:{port}/blobs"
-    server.should_exit = True
-    thread.join()
+    with served(app) as url:
+        yield f"{url}/blobs"
 
 
 @pytest.fixture
@@ -253,6 +263,7 @@ def judge_both(person: Person, verdict_on_plain: str, *, reloads: bool) -> None:
             if reloads:
                 assert_drafts_are_saved_after_a_refused_answer(person)
                 assert_text_outlives_a_lost_connection(person)
+                assert_text_outlives_the_end_of_the_session(person)
             person.press("2")
             person.write(MENDED)
         else:
@@ -285,8 +296,8 @@ def status_line(person: Person) -> Any:
 
 
 def assert_the_next_task_is_prefetched(person: Person) -> None:
-    """Assert that the page fetches the next task in advance, and not after the answer."""
-    while person.prefetched[-1:] != [True]:
+    """Assert that the page fetches the next task and its image before the answer, not after it."""
+    while person.prefetched[-1:] != [True] or len(person.loaded) < 2:
         person.page.wait_for_timeout(50)
     before = person.shown()
     known = len(person.prefetched)
@@ -326,6 +337,18 @@ def assert_text_outlives_a_lost_connection(person: Person) -> None:
     person.page.wait_for_function(
         "text => document.querySelector('.loupe-write textarea')?.value === text", arg=MENDED
     )
+
+
+def assert_text_outlives_the_end_of_the_session(person: Person) -> None:
+    """Assert that a text is saved after the person logs in again in another tab."""
+    status_line(person).get_by_text("Draft saved").wait_for()
+    person.lose_session()
+    person.write("Written without a session.")
+    status_line(person).get_by_text("Not saved: log in again in another tab").wait_for()
+    person.page.get_by_text("You are not logged in. Log in again").first.wait_for()
+    assert not person.page.get_by_text("Runtime error").count()
+    person.log_in_again()
+    status_line(person).get_by_text("Draft saved at").wait_for()
 
 
 def settle(person: Person, names: list[str]) -> None:

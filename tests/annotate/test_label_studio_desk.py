@@ -254,3 +254,7 @@ def test_only_tasks_that_nobody_opened_or_began_are_taken_back(
             {"detail": "This task went to somebody else."},
         )
     answer(workplace, shown)
+    chosen["selectedItems"]["excluded"] = [ahead, begun]
+    assert client.post(following, json=chosen).status_code == 204, "nothing else is left"
+    refused = client.post(following, json={"selectedItems": {"excluded": ["x"]}})
+    assert (refused.status_code, "task numbers" in refused.text) == (403, True)

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from random import Random
 
 from loupe.annotate.answers import Verdict
-from loupe.annotate.queues import Queue
+from loupe.annotate.queues import SHARED, Queue
 from loupe.annotate.statistics.overview import Overview, overview
 from loupe.db.store import Store
 from tests.annotate.review_history import SETTLER, START, History, Person, captions_queue
@@ -119,6 +119,18 @@ def test_a_build_blocked_by_conflicts_names_the_adjudicators(sqlite_store: Store
         "street waits in captions for 4 conflicts (Ann, Bea); 28 of 32 are decided"
     )
     assert blocked.people == (ANN.pseudonym, BEA.pseudonym)
+
+
+def test_the_last_conflicts_without_an_adjudicator_are_a_problem(sqlite_store: Store) -> None:
+    history = History(sqlite_store, QUEUE)
+    history.people(CY, DI)
+    (item,) = history.items(1)
+    history.answer(item, CY, "accept", START)
+    history.answer(item, DI, "reject", START)
+    history.task(item, SHARED, purpose="adjudication")
+    history.write()
+    (problem,) = overview_at(sqlite_store, START).problems
+    assert "1 conflict in the account of Loupe itself, as no adjudicator" in problem.sentence
 
 
 def test_problems_of_a_queue_come_with_remedies(sqlite_store: Store) -> None:

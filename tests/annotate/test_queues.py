@@ -145,7 +145,7 @@ def test_a_custom_file_changes_steps_and_single_queues(tmp_path: Path) -> None:
         policy="auto"
     )
     assert declared.queue("people", "captions") == shipped().queue("people", "captions")
-    assert load_queues(tmp_path / "absent.toml") is shipped()
+    assert load_queues(tmp_path / "absent.toml").steps is shipped().steps
 
 
 WRONG_FILES = (

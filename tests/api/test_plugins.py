@@ -1,6 +1,7 @@
 """A plugin in a folder of installed packages: its format, step, check, page and model."""
 
 import json
+import re
 import shutil
 import sqlite3
 import sys
@@ -8,25 +9,49 @@ import tomllib
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 import loupe
 from loupe.annotate.interfaces.registry import interface_of
-from loupe.annotate.queues import Queue
+from loupe.annotate.queues import Queue, declare_queues
 from loupe.api.steps import step_called
 from loupe.checks.rewrites import judge_rewrite
+from loupe.db.entities import find
+from loupe.db.lineage import prov_json, trace
+from loupe.db.quarantine import quarantined
+from loupe.db.store import Store
+from loupe.demo.worlds.stills import write_stills_world
+from loupe.demo.worlds.writing import CITATION, LICENCE
+from loupe.flows.engine.pipeline import run_pipeline
+from loupe.flows.exploring.similar import similar_images
+from loupe.models import registry
+from loupe.models.foreign import Foreign, ForeignChatModel
+from loupe.models.profiles.loader import load_profile
 from loupe.models.profiles.settings import Settings
 from loupe.models.registry import build_embedder
+from loupe.models.tracking.detector import Detections, Frame
 from loupe.release.export import export_release
 from loupe.release.export.formats import format_called
 from loupe.schemas import plugins
+from loupe.schemas.chat import ChatImage, ChatRequest
+from loupe.schemas.content_filter import PluginContentFilter
 from loupe.schemas.embedding import PluginEmbedder
-from loupe.schemas.errors import UsageError
+from loupe.schemas.errors import ModelError, UsageError
 from loupe.schemas.faithfulness import FaithfulnessReport, RewritePair
-from loupe.schemas.profile import FaithfulnessSettings
+from loupe.schemas.image_edit import EditRequest, PluginEditor
+from loupe.schemas.image_search import PluginSearch
+from loupe.schemas.profile import FaithfulnessSettings, PluginChat
+from loupe.schemas.tracking import PluginDetector, PluginPoseModel
+from loupe.services.diagnosis import check_specs
 from loupe.sources.records import DEFAULT_OPTIONS, BadRow, ReadOptions, SourceRow
+from tests.annotate.interfaces.regions import ticked, written
+from tests.api import plugin_models
 from tests.api.shop import EXAMPLES, draw_photograph
+from tests.flows.ccd_reviewers import answer_all, open_office
+from tests.flows.runs import context_of
 
 FEED = """<feed>
 <product sku="A" photo="a.jpg"><title>A wooden thing with many colours.</title></product>
@@ -44,6 +69,35 @@ name = "mean-colour"
 """
 
 
+MODELS = (
+    "loupe.demo.stills.contraster:StillsContraster",
+    "loupe.demo.stills.editor:StillsEditor",
+    "tests.api.plugin_models:EmptySearch",
+    "tests.api.plugin_models:EmptyDetector",
+    "tests.api.plugin_models:EmptyPose",
+    "tests.api.plugin_models:NoPictures",
+    "tests.api.plugin_models:Faulty",
+)
+
+
+class Note(loupe.Record, kind="note"):
+    text: str
+
+
+class Colour(loupe.Record, kind="colour"):
+    name: str
+
+
+@loupe.step(version="1")
+def note(image: loupe.Image) -> Note:
+    return Note(text=f"of {image.identity}")
+
+
+@loupe.step(version="1")
+def unpeopled(image: loupe.Image, detector: loupe.Detector, pose: loupe.PoseModel) -> bool:
+    return not detector.detect(image) and pose is not None
+
+
 @loupe.step(version="1")
 def any_colour(image: loupe.Image, embedder: loupe.Embedder) -> bool:
     return embedder.similarity(image, "red") > -1
@@ -57,6 +111,9 @@ def plugin(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     project = tomllib.loads((EXAMPLES / "plugin" / "pyproject.toml").read_text("utf-8"))["project"]
     points = project["entry-points"]
     points["loupe.steps"]["broken"] = "loupe_shop_feed:nothing_there"
+    points["loupe.models"] |= dict(zip(plugin_models.NAMES, MODELS, strict=True))
+    points["loupe.pages"]["a-page"] = "tests.api.plugin_models:WritingPage"
+    points["loupe.profiles"] = {"a-profile": "tests.api.plugin_models:PROFILE"}
     info = site / "loupe_shop_feed-0.1.0.dist-info"
     info.mkdir()
     head = "Metadata-Version: 2.1\nName: loupe-shop-feed\nVersion: 0.1.0\n"
@@ -99,6 +156,7 @@ def test_a_plugin_has_its_parts_in_a_pipeline(tmp_path: Path) -> None:
         steps=[
             loupe.steps.not_bare.using(least=1.0),
             any_colour,
+            loupe.steps.embed(),
             loupe.steps.check("no-price"),
             loupe.gate("titles", page="text", policy="auto"),
             loupe.release(),
@@ -106,17 +164,114 @@ def test_a_plugin_has_its_parts_in_a_pipeline(tmp_path: Path) -> None:
     )
     profile = tmp_path / "plugin.toml"
     profile.write_text(PROFILE, encoding="utf-8")
-    report = pipeline.run(str(profile), quiet=True, settings=Settings(home=tmp_path / ".loupe"))
+    settings = Settings(home=tmp_path / ".loupe")
+    report = pipeline.run(str(profile), quiet=True, settings=settings)
     rows = list(report.release.rows())
     assert [row["identity"] for row in rows] == ["A"]  # the title of C states a price
-    named = ("import_source", "select", "not_bare", "any_colour", "check")
+    named = ("import_source", "select", "not_bare", "any_colour", "embed", "check")
     assert stages_of("loupe-shop-feed", "0.1.0", tmp_path / ".loupe") == set(named)
+    with closing(Store.open(settings.database_url)) as store:
+        query = tmp_path / "photos" / "c.jpg"
+        found = similar_images(store, load_profile(str(profile)), query, ["feed"], 2)
+    assert [one.name for one in found] == ["c.jpg", "a.jpg"]
+    assert found[0].similarity == pytest.approx(1)
     assert "software loupe-shop-feed@0.1.0" in str(report.release.lineage(rows[0]))
+    card = (report.release.folder / "README.md").read_text("utf-8")
+    assert re.search(r"^\| any\\_colour \| 1 \|.*\| mean-colour@1 \|$", card, re.MULTILINE)
+    form = report.release.manifest.form
+    assert form is not None
+    assert [one.name for one in form.steps if one.selects] == ["any_colour"], "embed only stores"
     out = tmp_path / "export"
     export_release(report.release.folder, format_called("titles"), out)
     record = json.loads((out / "export.json").read_text("utf-8"))
     assert record["format"] == "titles of loupe-shop-feed 0.1.0"
     assert (out / "titles.tsv").read_text("utf-8") == "A\tA wooden thing with many colours."
+
+
+@pytest.mark.usefixtures("plugin")
+def test_the_package_of_models_and_profile_is_an_agent_of_what_they_did(tmp_path: Path) -> None:
+    write_stills_world(tmp_path, 7, 2)
+    source = loupe.source(
+        "coco-captions", "captions_test.json", images="images", licence=LICENCE, citation=CITATION
+    )
+    steps = loupe.steps
+    pipeline = loupe.Pipeline(
+        "stills",
+        version="0.1.0",
+        folder=tmp_path,
+        sources=[source],
+        steps=[
+            unpeopled,
+            steps.propose_contrasts(1),
+            steps.search(),
+            steps.edit(),
+            steps.group(),
+            loupe.release(),
+        ],
+    )
+    home = tmp_path / ".loupe"
+    pipeline.run(str(plugin_models.PROFILE), quiet=True, settings=Settings(home=home))
+    by_models = {"propose_strategies", "search_images", "edit_images", "edit_pictures", "unpeopled"}
+    assert stages_of("loupe-shop-feed", "0.1.0", home) == by_models
+
+    pipeline.version = "0.2.0"
+    report = pipeline.run("a-profile", quiet=True, settings=Settings(home=tmp_path / "other"))
+    of_all = stages_of("loupe-shop-feed", "0.1.0", tmp_path / "other")
+    assert of_all > by_models | {"import_source", "form_groups"}
+    row = next(row for row in report.release.rows() if row["contrast"])
+    assert "software loupe-shop-feed@0.1.0" in str(report.release.lineage(row))
+
+
+@pytest.mark.usefixtures("plugin")
+def test_an_edit_that_a_filter_refuses_is_named_and_not_stored(tmp_path: Path) -> None:
+    write_stills_world(tmp_path, 7, 2)
+    source = loupe.source(
+        "coco-captions", "captions_test.json", images="images", licence=LICENCE, citation=CITATION
+    )
+    pipeline = loupe.Pipeline(
+        "stills",
+        version="0.1.0",
+        folder=tmp_path,
+        sources=[source],
+        steps=[loupe.steps.propose_contrasts(1), loupe.steps.edit()],
+    )
+    profile = tmp_path / "filtering.toml"
+    rule = '[contrast.content_filter]\nprovider = "plugin"\nname = "a-filter"\n'
+    profile.write_text(plugin_models.PROFILE.read_text("utf-8") + rule, "utf-8")
+    home = tmp_path / ".loupe"
+    pipeline.run(str(profile), quiet=True, settings=Settings(home=home))
+    with closing(Store.open(Settings(home=home).database_url)) as store:
+        refused = list(quarantined(store, "stills", "refused_content"))
+    assert refused
+    assert "the edited image is refused by a-filter" in refused[0].detail
+    assert not list(home.rglob("*.png")), "the drawn originals are JPEG, edits PNG"
+
+
+@pytest.mark.usefixtures("plugin")
+def test_the_package_of_a_page_is_an_agent_of_what_people_wrote_there(
+    sqlite_store: Store, tmp_path: Path
+) -> None:
+    (tmp_path / "photos").mkdir()
+    draw_photograph(tmp_path / "photos" / "a.jpg", 0)
+    pipeline = loupe.Pipeline(
+        "photos",
+        version="0.1.0",
+        folder=tmp_path,
+        sources=[loupe.source("folder", "photos", licence="CC0-1.0")],
+        steps=[note, loupe.gate("notes", of=Note, page="a-page", policy="required")],
+    )
+    run = context_of(sqlite_store, tmp_path / "home")
+    office, people = open_office(run)
+    declare_queues(pipeline.name, pipeline.queues())
+    spec, build, profile = pipeline.spec(), pipeline.build(), load_profile("builtin")
+    assert run_pipeline(run, spec, build, profile, lambda: office).waiting == 1
+    changed = [ticked("verdict", "edit"), written("changed", "another")]
+    assert len(answer_all(run, office, people, lambda _: changed)) == 1
+    assert run_pipeline(run, spec, build, profile, lambda: office).waiting == 0
+    notes = {one.record(Note).text: one.id for one in find(run.store, "photos", Note.kind)}
+    with run.store.read() as connection:
+        traced = prov_json(trace(connection, notes["another"]))
+    assert "loupe-shop-feed" in str(traced["agent"])
 
 
 @pytest.mark.usefixtures("plugin")
@@ -135,9 +290,166 @@ def test_checks_of_captions_and_of_rewrites_serve_each_other() -> None:
 @pytest.mark.usefixtures("plugin")
 def test_a_page_and_a_model_are_found_by_name() -> None:
     queue = Queue(kind="caption", interface="colour-check", name="x-y", dataset="x")
-    assert "Are the colours right?" in interface_of(queue).config
-    model = build_embedder(PluginEmbedder(provider="plugin", name="mean-colour"))
-    assert model.embed_texts(["a red mug"]).shape == (1, 3)
+    page = interface_of(queue).config
+    assert "Are the colours right?" in page
+    assert 'value="$changed"' in page, "it is like that of a text"
+    lacking = "the page 'text' needs a field 'text' of Colour"
+    with pytest.raises(UsageError, match=lacking):
+        loupe.gate("colours", of=Colour, page="a-page")
+    spec = PluginEmbedder(provider="plugin", name="mean-colour")
+    assert [one.detail for one in check_specs([spec])] == ["plugin loupe-shop-feed 0.1.0"]
+    model = build_embedder(spec)
+    (row,) = model.embed_texts(["a red mug"])
+    assert row.tolist() == pytest.approx([1, 0, 0], abs=2e-3)
+    assert (model.ref, model.dimension) == (spec.ref, 3)
+
+
+@pytest.mark.usefixtures("plugin")
+@pytest.mark.parametrize(
+    ("returned", "message"),
+    [
+        (lambda texts: 1 / 0, r"raised ZeroDivisionError: .*\(test_plugins.py, line \d+\)"),
+        (lambda texts: [[1.0, 2.0]], r"a row for each of 2 inputs, of shape \(2, d\); .* \(1, 2\)"),
+        (lambda texts: [[1.0], [0.0]], "returned a row that is zero or not finite"),
+    ],
+)
+def test_an_embedder_of_a_plugin_that_fails_is_one_sentence(
+    returned: Any, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = PluginEmbedder(provider="plugin", name="mean-colour")
+    model = build_embedder(spec)
+    foreign = plugins.load_plugin("models", "mean-colour")
+    monkeypatch.setattr(foreign, "embed_texts", lambda _, texts: returned(texts))
+    with pytest.raises(ModelError, match=f"the embedder mean-colour@1 .*{message}"):
+        model.embed_texts(["a mug", "a cup"])
+
+
+def faulty(spec: Any, value: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Return the model of the plugin that returns or raises a value, and raises without a pause."""
+    monkeypatch.setattr(plugin_models.Faulty, "value", value)
+    monkeypatch.setattr(plugin_models.Faulty, "calls", 0)
+    monkeypatch.setattr(Foreign, "_pause", lambda *_: None)
+    monkeypatch.setattr(ForeignChatModel, "_pause", lambda *_: None)
+    return registry._build(spec)
+
+
+def asked(*prompts: str) -> Iterator[ChatRequest]:
+    return (ChatRequest(purpose="x", prompt=one, prompt_digest="0") for one in prompts)
+
+
+@pytest.mark.usefixtures("plugin")
+@pytest.mark.parametrize(
+    ("value", "reason", "detail", "calls"),
+    [
+        (
+            KeyError("colour"),
+            "raised",
+            r"raised KeyError: 'colour' \(plugin_models.py, line \d+",
+            2,
+        ),
+        ("a text", "wrong_return", r"must yield \(position, ChatAnswer or ChatFailure\)", 2),
+        ((0, "a text"), "wrong_return", r"for one request it gave \[\(0, 'a text'\)\]", 2),
+        (TimeoutError("slow"), "unreachable", "raised TimeoutError: slow .* in each of 3 tries", 4),
+    ],
+)
+def test_a_chat_model_of_a_plugin_fails_for_one_request_alone(
+    value: Any, reason: str, detail: str, calls: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = PluginChat(provider="plugin", name="faulty")
+    model = faulty(spec, value, monkeypatch)
+    monkeypatch.setattr(model.sender, "may_send", lambda _: True)
+    outcomes = dict(model.answer(asked("first", "bad", "third")))
+    assert [outcomes[place].text for place in (0, 2)] == ["first", "third"]
+    failure = outcomes[1]
+    assert (failure.reason, failure.retriable) == (reason, reason == "unreachable")
+    assert re.search(detail, failure.detail)
+    assert "chat model faulty@1" in failure.detail
+    assert not failure.is_paid, "it is asked again after a fix"
+    assert plugin_models.Faulty.calls == calls
+
+
+@pytest.mark.usefixtures("plugin")
+def test_what_ends_the_requests_of_a_plugin_reaches_its_caller(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    model = faulty(PluginChat(provider="plugin", name="faulty"), None, monkeypatch)
+
+    def interrupted() -> Iterator[ChatRequest]:
+        yield from asked("first")
+        raise RuntimeError("the caller's own")
+
+    with pytest.raises(RuntimeError, match="the caller's own"):
+        list(model.answer(interrupted()))
+
+
+FRAME = Frame(0, 0.0, np.zeros((4, 4, 3), np.uint8))
+PICTURE = ChatImage(media_type="image/png", data=b"")
+BOXES = np.zeros((2, 4), np.float32)
+
+
+@pytest.mark.usefixtures("plugin")
+@pytest.mark.parametrize(
+    ("form", "method", "inputs", "value", "message"),
+    [
+        (PluginDetector, "detect", (FRAME,), 1 / 3, r"detect of the detector faulty@1 must"),
+        (PluginDetector, "detect", (FRAME,), Detections(BOXES, BOXES, None), "shape .n, 4. and"),
+        (
+            PluginDetector,
+            "detect",
+            (FRAME,),
+            Detections(BOXES, np.full(2, 7.0, np.float32), None),
+            "finite boxes and scores from 0 to 1; frame 0 has others",
+        ),
+        (
+            PluginDetector,
+            "detect",
+            (FRAME,),
+            OSError("no"),
+            r"the detector faulty@1 raised OSError",
+        ),
+        (PluginPoseModel, "body", (FRAME.pixels,), None, "body of the pose model .* a Body; got"),
+        (PluginContentFilter, "refusal", (PICTURE, ()), True, "must return a text or None; got b"),
+        (PluginSearch, "search", ("a mug", 3), [], "must return a SearchAnswer or a SearchFailure"),
+        (
+            PluginSearch,
+            "search",
+            ("a mug", 3),
+            ValueError("x"),
+            "the search faulty@1 raised ValueE",
+        ),
+    ],
+)
+def test_a_model_of_a_plugin_that_fails_is_one_sentence(
+    form: Any,
+    method: str,
+    inputs: tuple[Any, ...],
+    value: Any,
+    message: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    model = faulty(form(provider="plugin", name="faulty"), value, monkeypatch)
+    with pytest.raises(ModelError, match=message):
+        getattr(model, method)(*inputs)
+
+
+@pytest.mark.usefixtures("plugin")
+def test_searches_and_edits_of_a_plugin_that_fail_are_outcomes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    lost = ConnectionResetError("gone")
+    search = faulty(PluginSearch(provider="plugin", name="faulty"), lost, monkeypatch)
+    found = search.search("a mug", 3)
+    assert (found.reason, found.retriable) == ("unreachable", True)
+    assert plugin_models.Faulty.calls == 3
+    request = EditRequest(image=PICTURE, instruction="Make it red.", seed=0)
+    for value, reason in (
+        (None, "wrong_return"),
+        (ValueError("x"), "raised"),
+        ([], "wrong_return"),
+    ):
+        editor = faulty(PluginEditor(provider="plugin", name="faulty"), value, monkeypatch)
+        outcomes = list(editor.edit([request, request]))
+        assert [(place, one.reason) for place, one in outcomes] == [(0, reason), (1, reason)]
 
 
 @pytest.mark.usefixtures("plugin")
@@ -163,8 +475,45 @@ class Lines(loupe.Format):
                 split=options.split,
                 file_path=photo,
                 captions=(text,),
-                positions=(0,),
             )
+
+
+class Faulty(loupe.Format):
+    """Yields what the name of its file says."""
+
+    def rows(self, path: Path, options: ReadOptions = DEFAULT_OPTIONS) -> Any:
+        known = {"index": 0, "identity": "a", "file_path": "a.jpg", "captions": ("A thing.",)}
+        match path.stem:
+            case "nothing":
+                return None
+            case "dict":
+                return [known]
+            case "no_split":
+                return [SourceRow(**known)]
+            case "zero":
+                return [1 / 0]
+            case _:
+                return [SourceRow(**known, split="test", positions=(0, 1))]
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("nothing", "after 0 rows it raised TypeError: 'NoneType' object is not iterable"),
+        ("dict", r"row 1 must be a loupe.SourceRow or a loupe.BadRow; got {'index': 0"),
+        ("no_split", r"ValidationError: SourceRow: split is missing \(test_plugins.py, line \d+\)"),
+        ("positions", "row 1 has 1 captions and 2 positions"),
+        ("zero", r"raised ZeroDivisionError: division by zero \(test_plugins.py, line \d+\)"),
+    ],
+)
+def test_a_format_that_fails_is_one_sentence(tmp_path: Path, name: str, message: str) -> None:
+    (tmp_path / f"{name}.txt").write_text("a", encoding="utf-8")
+    source = loupe.source(Faulty, f"{name}.txt", licence="CC0-1.0")
+    pipeline = loupe.Pipeline(
+        "own", version="0.1.0", folder=tmp_path, sources=[source], steps=[loupe.release()]
+    )
+    with pytest.raises(UsageError, match=f"'faulty' cannot read {name}.txt: .*{message}"):
+        pipeline.run(quiet=True, settings=Settings(home=tmp_path / ".loupe"))
 
 
 def test_a_class_of_the_script_is_a_format(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -196,7 +545,11 @@ def test_a_class_of_the_script_is_a_format(tmp_path: Path, monkeypatch: pytest.M
     captions, lineage = released("0.3.0")
     assert captions == ["A LOUD thing."]
     assert "format lines@2," in lineage
-    with pytest.raises(UsageError, match=r"int is no format; expected a class of loupe.Format"):
+    with pytest.raises(
+        UsageError, match=r"int is not a format; expected a subclass of loupe.Format"
+    ):
         loupe.source(int, "finds.txt")  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="another format is called 'csv'; rename the class Csv"):
-        loupe.source(type("Csv", (loupe.Format,), {}), "finds.txt")
+        loupe.source(type("Csv", (Lines,), {}), "finds.txt")
+    with pytest.raises(UsageError, match="the format Empty needs a method rows"):
+        loupe.source(type("Empty", (loupe.Format,), {}), "finds.txt")

@@ -2,15 +2,23 @@
 
 import shutil
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from PIL import Image
 
 from loupe.api.loading import load_pipeline
 from loupe.api.reading import open_release, open_store
+from loupe.db.blobs import BlobStore
+from loupe.db.releases import list_releases
+from loupe.db.store import Store
+from loupe.flows.evaluation.leaderboard import locate_release
+from loupe.release.rebuild import rebuild_release
 from loupe.release.verify import verify_release
+from loupe.schemas.errors import UsageError
 from loupe.schemas.release import ReleasedPart
 from tests.api.shop import Shop, shop
 from tests.flows.worlds import loupe
@@ -20,6 +28,7 @@ from tests.release.forging import reseal
 @pytest.fixture(scope="module")
 def products(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
     with shop(tmp_path_factory.mktemp("products")) as one:
+        Image.new("RGB", (320, 240)).save(one.folder / "photos" / "CONCEPTUAL_03.jpg")
         yield one
 
 
@@ -47,6 +56,23 @@ def test_a_release_has_texts_by_the_model_and_records_of_its_own(released: Path)
     assert "person-retrieval" not in card
 
 
+def test_a_release_states_the_steps_of_its_pipeline(
+    products: Shop, released: Path, tmp_path: Path
+) -> None:
+    manifest = open_release(released).manifest
+    assert manifest.form is not None
+    steps = [one.name for one in manifest.form.steps]
+    assert steps == ["sharp", "near_duplicates", "describe", "check", "attributes"]
+    card = (released / "README.md").read_text(encoding="utf-8")
+    assert not any(one in card for one in ("unstated", "granularity", "sex and age", "1.jpg --"))
+    assert "| sharp | 1 | Image -\\> bool;" in card
+    with closing(Store.open(products.settings.database_url)) as store:
+        (stored,) = list_releases(store, "shop")
+        blobs = BlobStore(products.settings.blobs_url)
+        rebuilt = rebuild_release(store, blobs, stored, tmp_path / "again", adopt=False)
+    assert rebuilt.manifest.id == manifest.id
+
+
 def test_a_second_run_asks_nothing_and_gives_the_same_release(
     products: Shop, released: Path
 ) -> None:
@@ -55,6 +81,19 @@ def test_a_second_run_asks_nothing_and_gives_the_same_release(
     report = pipeline.run(products.profile, quiet=True, settings=products.settings)
     assert report.release_id == before
     assert products.server.ledger.counts.total() == asked
+
+
+def test_a_folder_called_like_a_release_does_not_hide_it(
+    products: Shop, released: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "shop").mkdir()
+    monkeypatch.chdir(tmp_path)
+    known = open_release(released).id
+    assert open_release("shop", products.settings).id == known
+    with closing(Store.open(products.settings.database_url)) as store:
+        assert locate_release(store, "shop").manifest.id == known
+    with pytest.raises(UsageError, match=r"no release in .*shop: it holds no manifest.json"):
+        open_release("./shop", products.settings)
 
 
 def test_a_changed_record_is_found(released: Path, tmp_path: Path) -> None:

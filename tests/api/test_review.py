@@ -82,7 +82,7 @@ def test_a_choice_changes_a_field_and_the_release_has_it(
     assert colours == {"P0": ["green"], "P1": [], "P2": ["red"]}
     card = (folder / "README.md").read_text(encoding="utf-8")
     assert "Unreviewed" not in card, "people decided on the labels, and no model wrote a text"
-    assert "meant to distinguish" not in card
+    assert "meant to tell apart" not in card
 
     draw_photograph(tmp_path / "photos" / "P3.jpg", 3)
     added = [lines[0], "P3,Thing 3.", *lines[1:3], "P2,Another thing 2."]
@@ -123,6 +123,15 @@ def test_a_text_that_is_emptied_is_unclear_and_one_that_is_kept_is_accepted() ->
     changed = page.read_annotation([accepted, written("changed", "a cup")], shown)
     (made,) = page.successors(shown, changed, "ann")  # type: ignore[arg-type]
     assert (made.kind, made.payload()) == ("label", '{"note":"a cup"}')
+
+
+def test_a_gate_of_images_shows_the_image_alone_or_asks_for_a_description() -> None:
+    def page_of(page: str = "") -> tuple[str, str | None]:
+        queue = loupe.gate("photos", of=loupe.Image, page=page).queue()
+        return queue.kind, queue.interface
+
+    assert page_of() == ("image", "own-image")
+    assert page_of("text") == ("image", "description-writing")
 
 
 def test_queues_of_a_pipeline_are_known_to_other_commands(tmp_path: Path) -> None:

@@ -1,12 +1,14 @@
 """Whole runs over sources in the formats of other libraries, and at addresses."""
 
+import json
 import os
 import pty
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from typer.testing import CliRunner
@@ -15,8 +17,30 @@ import loupe
 from loupe.flows.cli.main import app
 from loupe.models.profiles.settings import Settings
 from loupe.schemas.errors import UsageError
+from loupe.sources.records import DEFAULT_OPTIONS, BadRow, ReadOptions, SourceRow
+from tests.servers.counting_server import CountingServer, counting_server
 from tests.sources.formats.writing import huggingface, jpeg, parquet, pictures, table, webdataset
 from tests.sources.test_remote import served
+
+VISION = """
+description = "A chat server on loopback that sees."
+
+[rewrite]
+[[rewrite.models]]
+provider = "builtin"
+
+[contrast.strategist]
+provider = "openai"
+base_url = "{url}"
+name = "counting"
+revision = "1"
+
+[contrast.refiner]
+provider = "openai"
+base_url = "{url}"
+name = "counting"
+revision = "1"
+"""
 
 
 def built(folder: Path, home: Path, name: str, annotations: str | Path, **options: Any) -> Any:
@@ -87,6 +111,56 @@ def test_a_release_holds_what_its_source_states_now_whatever_the_home_read_befor
             assert "Painter 1" in (used.folder / "ATTRIBUTION.md").read_text(encoding="utf-8")
 
 
+class Listed(loupe.Format):
+    """Reads lines such as `0.jpg A title`, and counts how often it does."""
+
+    passes: ClassVar[int] = 0
+
+    def rows(
+        self, path: Path, options: ReadOptions = DEFAULT_OPTIONS
+    ) -> Iterator[SourceRow | BadRow]:
+        type(self).passes += 1
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines()):
+            name, title = line.split(" ", 1)
+            yield SourceRow(
+                index=number,
+                identity=name,
+                split="train",
+                file_path=name,
+                captions=(title,),
+                positions=(0,),
+            )
+
+
+def test_images_that_changed_are_read_again_and_replace_the_earlier_ones(tmp_path: Path) -> None:
+    (tmp_path / "list.txt").write_text("0.jpg First\n1.jpg Second\n2.jpg Third", encoding="utf-8")
+    for folder, drawn in {"one": (0, 60, 120), "two": (0, 200)}.items():
+        (tmp_path / folder).mkdir()
+        for number, colour in enumerate(drawn):
+            (tmp_path / folder / f"{number}.jpg").write_bytes(jpeg(colour))
+
+    def released(home: str, version: str, images: str) -> Any:
+        source = loupe.source(Listed, "list.txt", images=images, licence="CC0-1.0")
+        steps = [loupe.release()]
+        made = loupe.Pipeline(
+            "shown", version=version, sources=[source], steps=steps, folder=tmp_path
+        )
+        return made.run(settings=Settings(home=tmp_path / home), quiet=True).release
+
+    for number, images in enumerate(("one", "two", "one", "two")):
+        if number == 3:  # the same folder, with other bytes
+            (tmp_path / "two" / "0.jpg").write_bytes(jpeg(90))
+        used = released("used", f"0.{number}.0", images)
+        Listed.passes = 0
+        fresh = released(f"fresh-{number}", f"0.{number}.0", images)
+        assert used.manifest.id == fresh.manifest.id
+        assert len(used) == len(list((tmp_path / images).iterdir()))
+        assert Listed.passes == 2, "once to see whether it fits together, once to import it"
+    Listed.passes = 0
+    assert released("used", "0.3.0", "two").manifest.id == used.manifest.id
+    assert Listed.passes == 1, "the images are looked for, and nothing is imported"
+
+
 def test_an_address_gives_the_release_of_the_path(tmp_path: Path) -> None:
     path = table(tmp_path, pictures())
     here = built(tmp_path, tmp_path / "home", "csv", path)
@@ -96,28 +170,70 @@ def test_an_address_gives_the_release_of_the_path(tmp_path: Path) -> None:
     assert here.manifest.id == there.manifest.id
 
 
+@pytest.fixture
+def chat() -> Iterator[CountingServer]:
+    with counting_server() as server:
+        yield server
+
+
 def test_init_writes_a_build_file_that_passes_the_check(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chat: CountingServer
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("LOUPE_HOME", str(tmp_path / "home"))
     (tmp_path / "people").mkdir()
     parquet(tmp_path / "people", pictures())
-    for build, name in (("pipeline", "own"), ("build-ufine3c", "rewritten")):
-        stated = ["--build", build, "--name", name, "--licence", "CC0-1.0", "--review", "auto"]
+    (tmp_path / "server.toml").write_text(VISION.format(url=chat.base_url), encoding="utf-8")
+    builds = ("pipeline", "build-ufine3c", "build-ccd")
+    for build, review in product(builds, ("auto", "sample:0.1", "required")):
+        name = f"{build}-{review[:4]}"
+        stated = ["--build", build, "--name", name, "--licence", "CC0-1.0", "--review", review]
         made = CliRunner().invoke(app, ["init", "people", *stated])
         assert made.exit_code == 0, made.output
         content = (tmp_path / f"{name}.toml").read_text(encoding="utf-8")
         assert 'annotations = "people"' in content
         assert 'identity = "person"' in content
         flow = [f"{name}.toml"] if build == "pipeline" else [build, "--config", f"{name}.toml"]
-        checked = CliRunner().invoke(app, ["run", *flow, "--check"])
-        assert checked.exit_code == 0, checked.output
+        profile = ["--profile", "server.toml"] if build == "build-ccd" else []
+        assert ("--profile hosted" in made.output) is bool(profile), "it names the models it needs"
+        checked = CliRunner().invoke(app, ["run", *flow, "--check", "--json", *profile])
+        assert checked.stdout, repr(checked.exception)
+        found = json.loads(checked.stdout)
+        lacking = {one["subject"] for one in found if one["verdict"] == "lacking"}
+        asks_nobody = review == "auto" or build == "pipeline"
+        assert lacking == (set() if asks_nobody else {"people"}), checked.output
         again = CliRunner().invoke(app, ["init", "people", *stated])
         assert isinstance(again.exception, UsageError)
         assert str(again.exception) == f"{name}.toml exists; state another file with --out"
     missing = CliRunner().invoke(app, ["init", "people"])
     assert str(missing.exception).startswith("--build is missing; state it, or answer")
+
+
+def test_init_takes_the_encoding_and_proposes_what_images_show(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("LOUPE_HOME", str(tmp_path / "home"))
+    rows = [("file", "text", "species", "bed")]
+    for number in range(6):
+        (tmp_path / f"{number}.jpg").write_bytes(jpeg(number))
+        rows.append((f"{number}.jpg", f"ein grünes Blatt {number}", f"P{number // 2}", "b"))
+    lines = "\n".join(";".join(row) for row in rows)
+    (tmp_path / "odd.csv").write_text(lines, encoding="cp1252")
+    asked = ("--encoding", "cp1252", "--delimiter", ";")
+    stated = ("--build", "pipeline", "--name", "odd", "--licence", "CC0-1.0", "--review", "auto")
+    made = CliRunner().invoke(app, ["init", "odd.csv", *asked, *stated])
+    assert made.exit_code == 0, made.output
+    content = (tmp_path / "odd.toml").read_text(encoding="utf-8")
+    for line in (
+        'encoding = "cp1252"',
+        'delimiter = ";"',
+        '# identity = "species"',
+        "# test_share",
+    ):
+        assert f"\n{line}" in content
+    unknown = CliRunner().invoke(app, ["init", "odd.csv", "--encoding", "cp12520", *stated])
+    assert "cp12520" in str(unknown.exception)
 
 
 def test_init_asks_for_what_is_not_stated(tmp_path: Path) -> None:
@@ -138,3 +254,28 @@ def test_init_asks_for_what_is_not_stated(tmp_path: Path) -> None:
     content = (tmp_path / "asked.toml").read_text(encoding="utf-8")
     assert 'licence = "CC0-1.0"' in content
     assert 'policy = "auto"' in content
+
+
+def test_quarantine_leaves_out_another_format_of_the_same_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a.jpg").write_bytes(jpeg(1))
+    (tmp_path / "b.jpg").write_bytes(jpeg(2))
+    lines = [{"file_name": "a.jpg", "text": "a red mug"}, {"file_name": "b.jpg"}]
+    (tmp_path / "shop.jsonl").write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
+    (tmp_path / "shop.csv").write_text("file,title\na.jpg,a red mug\nb.jpg,\n", encoding="utf-8")
+    monkeypatch.setenv("LOUPE_HOME", str(tmp_path / "home"))
+
+    def reasons_of(dataset: str, name: str, file: str, **options: Any) -> list[tuple[str, str]]:
+        terms: dict[str, Any] = {"name": "shown", "licence": "CC0-1.0", "split": "train"}
+        source = loupe.source(name, file, **terms, **options)
+        pipeline = loupe.Pipeline(
+            dataset, version="0.1.0", sources=[source], steps=[loupe.release()], folder=tmp_path
+        )
+        pipeline.run(quiet=True)
+        shown = CliRunner().invoke(app, ["quarantine", dataset, "--json"])
+        return [(one["dataset"], one["reason"]) for one in json.loads(shown.stdout)["counts"]]
+
+    assert reasons_of("older", "json-lines", "shop.jsonl") == [("shown", "missing_field")]
+    newer = reasons_of("newer", "csv", "shop.csv", image="file", captions=["title"])
+    assert newer == []

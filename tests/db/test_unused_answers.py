@@ -80,9 +80,10 @@ def test_decisions_of_policies_are_counted_by_gate(store: Store) -> None:
     store_entities(store, [caption(number) for number in range(3)])
     gate = AgentRef("software", f"{GATE_PREFIX}{DATASET}-rewrites", "auto")
     ids = [one.id for one in find(store, DATASET, "caption")]
-    decisions = tuple(NewDecision(one, "accept", gate) for one in (*ids, ids[0]))
+    accepted = [NewDecision(one, "accept", gate) for one in (*ids[1:], ids[1])]
+    decisions = (NewDecision(ids[0], "reject", gate), *accepted)
     plan_id = register_plan(store, "gate", "1", {})
     commit_chunk(store, activity_of(plan_id), [WorkResult(0, decisions=decisions)])
-    ((queue, policy, entities, _),) = gate_counts(store, DATASET)
-    assert (queue, policy, entities) == (f"{DATASET}-rewrites", "auto", 3)
+    ((queue, policy, entities, rejected, _),) = gate_counts(store, DATASET)
+    assert (queue, policy, entities, rejected) == (f"{DATASET}-rewrites", "auto", 3, 1)
     assert gate_counts(store, "other") == []

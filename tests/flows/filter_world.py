@@ -12,7 +12,7 @@ from loupe.db.blobs import BlobStore
 from loupe.db.entities import ActivityRecord, NewEntity, WorkResult, new_entity
 from loupe.db.store import Store
 from loupe.db.work import commit_chunk, register_plan
-from loupe.flows.ufine6926.crops import Crop, encode
+from loupe.flows.cropping import Crop, encode
 from loupe.flows.ufine6926.noise_filter import (
     FILTER_TRACK_STAGE,
     FILTER_TRACK_VERSION,

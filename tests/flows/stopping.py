@@ -36,7 +36,8 @@ def slow_build(folder: Path, model: CountingServer) -> tuple[str | Path, ...]:
     }
     config = write_toml(folder / "build.toml", build)
     profile = write_toml(
-        folder / "profile.toml", {"description": "slow", "rewrite": {"models": [counted]}}
+        folder / "profile.toml",
+        {"description": "slow", "judge": False, "rewrite": {"models": [counted]}},
     )
     return "run", "build-ufine3c", "--config", config, "--profile", profile
 

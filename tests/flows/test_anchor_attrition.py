@@ -62,11 +62,11 @@ def test_each_lost_anchor_is_counted_at_the_step_that_lost_it(
     run_unattended(run, both)
     assert [one.reason for one in quarantined(run.store, DATASET)].count("no_caption") == 2
     assert verify_release(run.settings.home / "releases" / f"{DATASET}-0.1.0").problems == []
-    (said,) = [one for one in messages if "anchors came to a group" in one]
+    (said,) = [one for one in messages if "have a group with captions" in one]
     whole, *lost = map(int, re.findall(r"(\d+) (?:of 4|without)", said))
     assert lost[0] == 2
     assert whole == 4 - sum(lost)
-    wanted = f"{whole} of 4 anchors came to a group with captions; left out: 2 without a strategy"
+    wanted = f"{whole} of 4 anchors have a group with captions; left out: 2 without a strategy"
     assert said.startswith(wanted)
 
 
@@ -87,7 +87,7 @@ def test_an_anchor_without_contrastive_images_is_kept_with_keep_lone_anchors(
         assert verify_release(folder).problems == []
         released.append({row.image_entity_id for row in read_release(folder).rows})
     assert released[1] - released[0] == {lone}
-    assert "3 of 3 anchors came to a group with captions" in messages
+    assert "3 of 3 anchors have a group with captions" in messages
 
 
 def test_an_anchor_that_lost_its_captions_leaves_with_its_group(
@@ -101,8 +101,8 @@ def test_an_anchor_that_lost_its_captions_leaves_with_its_group(
         append_decisions(connection, decisions)
     profile = contrast_profile(caption_style=StyleLimits(free_words=31))
     run_unattended(done, contrast_build(stills, version="0.2.0"), profile)
-    (said,) = [one for one in messages if "anchors came to a group" in one]
-    assert said.startswith("2 of 3 anchors came to a group with captions")
+    (said,) = [one for one in messages if "have a group with captions" in one]
+    assert said.startswith("2 of 3 anchors have a group with captions")
     folder = done.settings.home / "releases" / f"{DATASET}-0.2.0"
     assert verify_release(folder).problems == []
     assert anchor not in {row.image_entity_id for row in read_release(folder).rows}

@@ -20,7 +20,7 @@ from loupe.flows.answers import (
     repairs_of,
     words_of,
 )
-from loupe.flows.ufine3c.rewriting import read_rewrite
+from loupe.flows.rewriting import read_rewrite
 from loupe.schemas.chat import ChatAnswer
 from loupe.schemas.records import Rejection
 from tests.annotate.interfaces.proposed import PHOTOGRAPHS

@@ -93,8 +93,8 @@ def test_an_undecided_strategy_holds_back_only_its_anchor(
     ann.answer(right, lambda one: one.kind == CaptionGroup.kind)
     assert third.sentence == (
         "2 items of contrasts wait for people (1 in strategies, 1 in groups); run again when they "
-        "have decided in Label Studio (loupe status shows the address, and loupe annotator add "
-        "NAME adds a person)"
+        "have decided in Label Studio (loupe status shows the address, and loupe annotator adds "
+        "people)"
     )
 
 

@@ -138,6 +138,7 @@ def world(stills: StillsWorld, shown_families: list[Family], host: Adversary) ->
     host.replies |= {
         "/place.jpg": answer(with_place(stills.image_root / first.variants[0].file_name)),
         "/again.jpg": answer(drawn(second.first.file_name)),
+        "/mature.jpg": answer(drawn(third.first.file_name)),
         "/drawing.svg": answer(SVG, Content_Type="image/svg+xml"),
         "/drawing.jpg": answer(SVG),
         "/page.jpg": answer(PAGE),
@@ -181,6 +182,7 @@ def world(stills: StillsWorld, shown_families: list[Family], host: Adversary) ->
         query[third.variants[1].file_name]: [
             hit(f"{base}/{third.variants[1].file_name}", "pdm 1.0", creator="C"),
             hit(f"http://127.0.0.2:{host.port}/a.jpg", "by 2.0"),
+            hit(f"{base}/mature.jpg", "by 2.0", mature=True),
         ],
     }
 
@@ -202,6 +204,7 @@ REFUSED = {
     "drawing.jpg": "not_an_image",
     "beyond.jpg": "http_status",
     "127.0.0.2:{port}/a.jpg": "private_address",
+    "mature.jpg": "refused_content",
 }
 """Reason of the rejection of every unusable hit, by a part of its address."""
 

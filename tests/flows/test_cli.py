@@ -18,20 +18,24 @@ from prov.model import ProvDocument
 from typer.testing import CliRunner
 
 from loupe.db.entities import find
+from loupe.db.reviews import add_annotator
 from loupe.db.store import Store
 from loupe.demo.builds import DONE, SEED
 from loupe.demo.worlds import write_people_world
 from loupe.flows.cli import commands, run
 from loupe.flows.cli.deployments import _cancel, _follow
 from loupe.flows.cli.main import app, main
-from loupe.flows.cli.services import _next_steps
+from loupe.flows.cli.services import _next_steps, _welcome
+from loupe.models.profiles.settings import load_settings
 from loupe.schemas.errors import ServiceError
-from loupe.schemas.records import Caption, Granularity
+from loupe.schemas.records import Caption
+from loupe.services.installation import ServiceReport
 from loupe.services.prefect_server import SERVER
-from loupe.services.process import LOOPBACK, ServiceSpec, free_port, start, stop
+from loupe.services.process import LOOPBACK, ServiceSpec, ServiceState, free_port, start, stop
+from loupe.services.public import parse_public, save_public_site
 from tests.flows.command_line import Loupe
 from tests.flows.hostile import CAPTION, INJECTION, REASONS, write_hostile
-from tests.flows.worlds import write_people, write_toml
+from tests.flows.worlds import tiny_build
 from tests.sources.pictures import encoded
 
 
@@ -125,7 +129,8 @@ def test_a_corrected_record_is_imported(loupe: Loupe, source: Path) -> None:
     back = loupe("quarantine", "hostile", "--reason", "missing_image", "--retry")
     assert back.out.strip() == "1 record released from quarantine: the next run of hostile retries"
     again = loupe("import", "json-lines", path, "--name", "hostile", "--json")
-    assert (again.exit_code, again.json["done"], again.json["rejected"]) == (0, 1, {})
+    assert again.json["done"] == 3, "images changed, so all records are read again"
+    assert "missing_image" not in again.json["rejected"]
     none = loupe("quarantine", "hostile", "--reason", "missing_image", "--retry")
     assert none.exit_code == 2
     assert "no quarantined records with the reason missing_image; the reasons are " in none.err
@@ -249,29 +254,7 @@ def test_an_unreachable_database_gives_a_one_sentence_error(
 
 @pytest.fixture
 def build_file(tmp_path: Path) -> Path:
-    """A build of two identities of one tiny source."""
-    annotations = write_people(
-        tmp_path / "people", Granularity.MEDIUM, identities=3, images=1, captions=1
-    )
-    return write_toml(
-        tmp_path / "build.toml",
-        {
-            "dataset": "tiny",
-            "gate": "auto",
-            "identities_per_source": 2,
-            "sources": [
-                {
-                    "name": "people",
-                    "format": "cuhk-pedes",
-                    "annotations": annotations,
-                    "images": annotations.parent,
-                    "granularity": "medium",
-                    "licence": "ours",
-                    "permitted_by": "drawn here",
-                }
-            ],
-        },
-    )
+    return tiny_build(tmp_path)
 
 
 def test_a_tiny_build_is_released_and_repeated_without_work(
@@ -318,7 +301,7 @@ def _check_lineage(loupe: Loupe, store: Store) -> None:
 def test_a_budget_without_prices_is_refused(loupe: Loupe, build_file: Path, tmp_path: Path) -> None:
     profile = tmp_path / "unpriced.toml"
     profile.write_text(
-        'description = "x"\n[rewrite]\nmodels = [{ provider = "openai", name = "m", '
+        'description = "x"\njudge = false\n[rewrite]\nmodels = [{ provider = "openai", name = "m", '
         'revision = "1", base_url = "http://127.0.0.1:1/v1" }]\n',
         encoding="utf-8",
     )
@@ -390,3 +373,30 @@ def test_the_next_steps_are_those_of_the_named_pipelines(tmp_path: Path) -> None
     assert "prefect deployment run shop/default --watch" in own
     assert not any("ufine3c" in one for one in own)
     assert "loupe run FILE.py" in _next_steps(tmp_path, {}, with_prefect=False)
+
+
+def test_the_lead_is_told_their_page_and_to_add_people(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LOUPE_HOME", str(tmp_path))
+    desk = ServiceReport(
+        name="label-studio",
+        state=ServiceState.RUNNING,
+        answers=True,
+        url="http://127.0.0.1:8080",
+        pid=1,
+        log=None,
+    )
+    shown = "\n".join(_welcome(load_settings(), [desk], {}))
+    assert "http://127.0.0.1:8080/lead/" in shown
+    assert "loupe annotator add NAME " in shown
+    save_public_site(tmp_path, parse_public("https://desk.example.org"))
+    assert "loupe annotator invite NAME " in "\n".join(_welcome(load_settings(), [desk], {}))
+    elsewhere = load_settings(label_studio_url="https://labels.example.org")
+    shown = "\n".join(_welcome(elsewhere, [], {}))
+    assert "https://labels.example.org" in shown
+    assert "loupe annotator add NAME --token-file FILE " in shown
+    assert "/lead/" not in shown
+    store = Store.open(load_settings().database_url, tmp_path)
+    add_annotator(store, "Bea", "server", 1, ["annotator"])
+    assert "loupe annotator" not in "\n".join(_welcome(load_settings(), [desk], {}))

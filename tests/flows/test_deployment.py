@@ -140,7 +140,7 @@ def profile(tmp_path: Path, random_model: CountingServer) -> Path:
     }
     builtin = {"provider": "builtin", "style": "flowing", "seed": 1}
     rewrite = {"max_characters": 600, "models": [tiny, builtin]}
-    values = {"description": "random words, and rules", "rewrite": rewrite}
+    values = {"description": "random words, and rules", "judge": False, "rewrite": rewrite}
     return write_toml(tmp_path / "profile.toml", values)
 
 
@@ -150,8 +150,8 @@ def test_the_release_follows_the_decisions_of_reviewers(
     first = installation.run("build-ufine3c/default", config=config, profile=profile)
     assert (first.name, first.state) == (f"{DATASET}@0.1.0", "PAUSED"), first.message
     waiting = re.fullmatch(
-        rf"(\d+) items of {DATASET} wait for people \(\1 in rewrites\); run again when they have "
-        r"decided in Label Studio \(.+\); the queue watcher of loupe up then resumes this run",
+        rf"(\d+) items of {DATASET} wait for people \(\1 in rewrites\); the queue watcher of "
+        r"loupe up continues this run when they have decided in Label Studio \(.+\)",
         first.message,
     )
     assert waiting is not None, first.message
@@ -174,7 +174,7 @@ def test_the_release_follows_the_decisions_of_reviewers(
     watcher = loupe(
         installation.settings.home,
         *("queue", "watch", "--every", "2"),
-        variables=installation.settings.environment(),
+        variables=installation.settings.environment("label_studio_token"),
     )
     second = installation.follow(first)  # the last answer is in
     watcher.send(signal.SIGINT)

@@ -70,6 +70,7 @@ NOT_RUN: dict[str, dict[str, str]] = {
     },
     "docs/explore.md": {
         "loupe explore": ELSEWHERE + "tests/flows/exploring/test_in_browser.py",
+        "loupe reject": ELSEWHERE + "tests/flows/exploring/test_deciding.py",
         "loupe similar": ELSEWHERE + "tests/flows/exploring/test_similar.py",
     },
     "docs/export.md": {"HF_TOKEN": KEY, "hf download": KEY, "loupe release verify": KEY},

@@ -36,6 +36,7 @@ from loupe.schemas.embedding import (
 )
 from loupe.schemas.errors import UsageError
 from loupe.schemas.evaluation import DirectionResult, EvaluationResult
+from loupe.schemas.plugins import plugins
 from tests.flows.command_line import Loupe
 from tests.flows.evaluation_samples import saved_vectors
 from tests.flows.worlds import write_people
@@ -222,10 +223,8 @@ def test_vectors_of_a_model_are_embedded_once(home_run: RunContext, released: Pa
     two = evaluate_release(second, released, BuiltinEmbedder())
     assert isinstance(first.progress, RecordedProgress)
     assert isinstance(second.progress, RecordedProgress)
-    embedded = [report.done for report in first.progress.reports]
-    assert embedded[0] == 12
-    assert [report.done for report in second.progress.reports] == [0, 0]
-    assert [report.already_done for report in second.progress.reports] == embedded
+    assert first.progress.reports[0].done == 12
+    assert second.progress.reports == []
     assert two.evaluation == one.evaluation
     assert one.evaluation.result.model.demonstration
 
@@ -268,7 +267,7 @@ def test_wrong_usage_gives_a_one_sentence_error(
         ([released, "--embeddings", images, texts], "--embeddings needs --name"),
         ([released, "--embedder", "builtin", "--name", "x"], "--name is only for"),
         ([released, "--embeddings", texts, images, "--name", "x"], "must have a row for each of"),
-        ([released, "--embeddings", images, tmp_path, "--name", "x"], "is no file"),
+        ([released, "--embeddings", images, tmp_path, "--name", "x"], "is not a file"),
         ([released, "--embeddings", images, texts, "--name", ""], "at least one character"),
         ([released, "--embeddings", images, texts, "--name", "a\tb"], "control character"),
         ([released, "--checkpoint", tmp_path], "it holds no model.safetensors"),
@@ -310,6 +309,10 @@ def test_an_embedder_is_parsed_from_provider_name_and_revision() -> None:
     )
     with pytest.raises(UsageError, match="'builtin', 'builtin-stills', or like"):
         named_embedder("word2vec:x")
+    installed = next(iter(plugins("models")))
+    assert named_embedder(f"plugin:{installed}").ref.name == installed
+    with pytest.raises(UsageError, match="no installed package adds the embedder 'x'"):
+        named_embedder("plugin:x")
 
 
 def test_a_name_must_be_printable(tmp_path: Path) -> None:

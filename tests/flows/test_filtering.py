@@ -21,6 +21,7 @@ from loupe.db.work import commit_chunk, register_plan
 from loupe.demo.worlds.street import StreetWorld
 from loupe.flows.engine.context import RunContext
 from loupe.flows.engine.software import software
+from loupe.flows.engine.video_import import import_videos, take_videos
 from loupe.flows.ufine6926.filter_explanation import collect, explain
 from loupe.flows.ufine6926.identities import form_identities
 from loupe.flows.ufine6926.noise_filter import (
@@ -32,7 +33,6 @@ from loupe.flows.ufine6926.noise_filter import (
     proposed_tracklets,
 )
 from loupe.flows.ufine6926.tracking import plan_tracking, track_videos
-from loupe.flows.ufine6926.video_import import import_videos, take_videos
 from loupe.models.tracking.detector import Pixels, PoseModel
 from loupe.schemas import tracking
 from loupe.schemas.build import VideoSourceSpec
@@ -94,9 +94,7 @@ class TrackedRun:
     def images(self, plan: FilterPlan) -> set[str]:
         """Return the ids of the images of the accepted tracklets of `plan`."""
         least = plan.settings.least_images
-        form_identities(self.run, DATASET, self.tracklets(plan), SplitSettings(), least)
-        live = ("proposed", "accepted")
-        return {one.id for one in find(self.run.store, DATASET, Image.kind, states=live)}
+        return form_identities(self.run, DATASET, self.tracklets(plan), SplitSettings(), least)[1]
 
 
 @pytest.fixture(scope="module")
@@ -179,11 +177,10 @@ def test_a_tracklet_that_nobody_looked_at_needs_enough_unsuspected_frames(
     suspected = first.model_copy(update={"suspicions": ("blurred",)})
     edited = edit(walk.run, tracklet, (suspected, *others))
     accept(walk.run, fetch(walk.run.store, [edited]))
-    for least, images in ((len(others), len(others)), (len(others) + 1, 0)):
-        report = form_identities(walk.run, DATASET, [edited], SplitSettings(), least)
-        assert report.rejected["too_few_images"] == (not images)
-        live = find(walk.run.store, DATASET, Image.kind, states=("proposed", "accepted"))
-        assert len(list(live)) == images
+    for least, count in ((len(others), len(others)), (len(others) + 1, 0)):
+        report, images = form_identities(walk.run, DATASET, [edited], SplitSettings(), least)
+        assert report.rejected["too_few_images"] == (not count)
+        assert len(images) == count
 
 
 def test_withdrawn_crops_do_not_come_back(walk: TrackedRun) -> None:

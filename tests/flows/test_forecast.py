@@ -5,9 +5,10 @@ import pytest
 from loupe.db.calls import NewCall, record_call
 from loupe.db.entities import new_entity
 from loupe.db.store import Store
-from loupe.flows.ufine3c.forecast import ForecastRow, forecast, plan_calls
+from loupe.flows.forecast import ForecastRow
+from loupe.flows.rewriting import STAGE as REWRITE
+from loupe.flows.ufine3c.forecast import forecast, plan_calls
 from loupe.flows.ufine3c.judging import STAGE as JUDGE
-from loupe.flows.ufine3c.rewriting import STAGE as REWRITE
 from loupe.schemas.chat import ChatAnswer, ChatFailure, ChatOutcome, ChatRequest
 from loupe.schemas.errors import ConfigurationError
 from loupe.schemas.profile import JudgeSettings, OpenAIChat, Prices, Profile, RewriteSettings

@@ -108,6 +108,13 @@ class Tried(NamedTuple):
     files: dict[str, str]
 
 
+def without_heartbeats(message: str) -> str:
+    """Return what a command printed without the lines that it is still at work."""
+    return "".join(
+        line for line in message.splitlines(keepends=True) if not line.startswith("still at work")
+    )
+
+
 Step = tuple[str, list[Any], bool]
 """Options of the disk, the arguments of the command, and whether it is retried with room."""
 TryOn = Callable[..., list[Tried]]
@@ -153,7 +160,8 @@ def try_on(installed: Path) -> Iterator[TryOn]:
             for step in steps:
                 requests.write(json.dumps([*step, copied, env], default=str) + "\n")
                 requests.flush()
-                tried.append(Tried(*json.loads(results.readline())))
+                code, message, *rest = json.loads(results.readline())
+                tried.append(Tried(code, without_heartbeats(message), *rest))
             return tried
 
         yield run

@@ -21,7 +21,7 @@ from loupe.release.format.row_files import read_release
 from loupe.schemas.build import SourceSpec, UFine3CBuild
 from loupe.schemas.chat import ChatAnswer
 from loupe.schemas.profile import EntailmentModel, FaithfulnessSettings, Profile
-from loupe.schemas.quality import JudgeMeasurement
+from loupe.schemas.quality import MeasuredJudge
 from loupe.schemas.records import Granularity, Rejection, Rewrite
 from loupe.services.diagnosis import Verdict
 from tests.flows.command_line import Loupe
@@ -35,6 +35,7 @@ from tests.servers.counting_server import (
 
 FACT = "a red umbrella"
 MEASURED = {
+    "judge": "judge@1",
     "pairs": "shipped",
     "prompt": "judge_rewrite 2",
     "found": 540,
@@ -109,17 +110,46 @@ def test_objections_of_a_judge_flag_rewrites_and_are_stated_on_the_card(
 
     release = home / "releases" / "judged-0.1.0"
     (stated,) = read_release(release).manifest.statistics.judges
-    assert (stated.judge, stated.rewrites, stated.flagged) == ("judge@1", calls, len(flagged))
+    assert (stated.judge, stated.texts, stated.flagged) == ("judge@1", calls, len(flagged))
     assert stated.as_rules == calls - len(flagged), "the rules suspect none"
     assert (stated.reviewed, stated.as_people) == (0, 0)
     card = (release / "README.md").read_text("utf-8")
     assert f"| judge@1 | {calls} | {len(flagged)} (" in card
     assert "540 of 600 with a wrong fact" in card
-    assert "is 0.80 (95 % interval 0.76 to 0.83; 0 is chance)" in card
+    assert "with the caption that it rewrites, by the check “person” and by judge@1." in card
+    assert "is 0.80 (95 % interval 0.76 to 0.83); it is 0 for a judge that guesses" in card
     assert loupe("release", "verify", release).exit_code == 0
 
     assert loupe(*run).exit_code == 0
     assert judging_model.ledger.summary()["total"] == calls, "nothing is asked again"
+
+    for number, (measured, quoted) in enumerate(
+        (
+            ({"measured": {**MEASURED, "found": 30}}, "30 of 600 with a wrong fact"),
+            ({"measured": MEASURED}, "540 of 600 with a wrong fact"),
+            ({"measured": {**MEASURED, "prompt": "judge_rewrite 1"}}, None),
+            ({}, None),
+        ),
+        1,
+    ):
+        version = f"0.{number}.1"
+        build = {"dataset": "judged", "version": version, "gate": "auto", "sources": [source]}
+        config = write_toml(tmp_path / f"{version}.toml", build)
+        judge = {"judge": {"model": model, **measured}}
+        written = write_toml(tmp_path / f"judge-{version}.toml", {**profile, **judge})
+        built = loupe("run", "build-ufine3c", "--config", config, "--profile", written)
+        assert built.exit_code == 0, built.err
+        is_stale = bool(measured) and quoted is None
+        assert ("so the card does not quote it" in built.out + built.err) is is_stale
+        card = (home / "releases" / f"judged-{version}" / "README.md").read_text("utf-8")
+        assert ("pairs of texts for which it is known" in card) is bool(quoted)
+        assert quoted is None or quoted in card
+
+    other = {"judge": {"model": {**model, "revision": "2"}, "measured": MEASURED}}
+    written = write_toml(tmp_path / "other.toml", {**profile, **other})
+    refused = loupe("run", "build-ufine3c", "--config", config, "--profile", written)
+    assert refused.exit_code == 2
+    assert "measured is for judge@1, but the judge is judge@2" in refused.err
 
     right, wrong = next(iter(flagged)), next(one.id for one in rewrites if one.id not in flagged)
     person = AgentRef("person", "reviewer-ann", "1")
@@ -195,7 +225,8 @@ def test_a_judge_is_measured_on_pairs_with_known_truth(
     assert judging_model.ledger.summary()["total"] == calls, "answers are stored"
     table = shown.partition("for the profile:")[2]
     measured = tomllib.loads(table)["judge"]["measured"]
-    assert JudgeMeasurement.model_validate(measured).found == sum(wrong)
+    assert MeasuredJudge.model_validate(measured).judge == "judge@1"
+    assert measured["found"] == sum(wrong)
 
     own = tmp_path / "own.jsonl"
     own.write_text(json.dumps({"source": "a", "rewrite": "b", "faithful": True}), "utf-8")
@@ -224,11 +255,11 @@ def test_a_check_of_entailment_needs_a_model_that_reads_the_language() -> None:
     assert "the profile names none" in missing.detail
 
     def with_model(language: str) -> Profile:
-        model = EntailmentModel(name="nli", revision="1", languages=("en", "de"))
+        model = EntailmentModel(name="nli", revision="0" * 40, languages=("en", "de"))
         texts = FaithfulnessSettings(language=language, entailment=model)
         return profile.model_copy(update={"faithfulness": texts})
 
     (unread,) = checks(build, with_model("ja"))
-    assert "nli@1 reads en, de, and the texts are in 'ja'" in unread.detail
+    assert f"nli@{'0' * 40} reads en, de, and the texts are in 'ja'" in unread.detail
     (found,) = checks(build, with_model("de"))
     assert found.verdict is Verdict.OK

@@ -50,6 +50,7 @@ def people_build(folder: Path, model: dict[str, Any]) -> KillableBuild:
     builtin = {"provider": "builtin", "style": "flowing", "seed": 1}
     profile = {
         "description": "one counted, one built in",
+        "judge": False,
         "rewrite": {"models": [model, builtin]},
     }
     return KillableBuild(

@@ -96,7 +96,10 @@ def test_items_are_searched_and_accepted_in_bulk(loupe: Loupe, desk: Desk) -> No
     assert found == [items[1], items[10], items[11]]
     assert "3 items" in loupe("queue", "search", QUEUE, "colour 1").out
     assert loupe("queue", "search", QUEUE, "--state", "rejected", "--ids").out.split() == [items[1]]
-    unknown = loupe("queue", "search", QUEUE, "--state", "edited")
+    undecided = loupe("queue", "search", QUEUE, "--state", "undecided", "--ids").out.split()
+    assert sorted(undecided) == sorted({*items} - {items[1]})
+    assert loupe("queue", "search", QUEUE, "--state", "edited", "--ids").out == ""
+    unknown = loupe("queue", "search", QUEUE, "--state", "open")
     assert unknown.exit_code == 2
     assert "proposed, accepted, rejected, superseded, inactive, withdrawn" in unknown.err
     assert loupe("queue", "accept", QUEUE, *found).exit_code == 2  # a reason is required

@@ -123,7 +123,7 @@ BROKEN: dict[str, tuple[str, Any, dict[str, Any], tuple[str, ...]]] = {
         ("samples.json: sample 1", "got 'Scene Kind'; did you mean 'Scene Type'?"),
     ),
     "no anchor": ("ccd", CCD[1:], {}, ("sample 0 (from 0)", "'a.jpg' has no anchor")),
-    "two anchors": ("ccd", TWO_ANCHORS, {}, ("'a.jpg' must have one", "samples 0 and 1")),
+    "two anchors": ("ccd", TWO_ANCHORS, {}, ("'a.jpg' has two anchors", "samples 0 and 1")),
     "too few texts": (
         "ccd",
         CCD,
@@ -141,7 +141,7 @@ BROKEN: dict[str, tuple[str, Any, dict[str, Any], tuple[str, ...]]] = {
         "recos",
         RECOS,
         {"images": np.array([[{}, {}]], dtype=object)},
-        ("I.npy is no .npy file, is cut, or holds objects",),
+        ("I.npy is not a .npy file, is cut off, or holds objects",),
     ),
     "a task that is no name": (
         "recos",

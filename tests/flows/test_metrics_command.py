@@ -85,8 +85,14 @@ def test_intervals_equal_a_bootstrap_over_identities(score: Score) -> None:
 def test_invalid_arrays_are_one_line_errors(score: Score) -> None:
     cases = [
         ({"--gallery": None}, "missing --gallery"),
-        ({"--queries": b"no array"}, "queries.npy is no .npy file, is cut, or holds objects"),
-        ({"--queries": np.array([{}])}, "queries.npy is no .npy file, is cut, or holds objects"),
+        (
+            {"--queries": b"no array"},
+            "queries.npy is not a .npy file, is cut off, or holds objects",
+        ),
+        (
+            {"--queries": np.array([{}])},
+            "queries.npy is not a .npy file, is cut off, or holds objects",
+        ),
         ({"--queries": np.full((3, 2), np.nan)}, "queries.npy: every row must be finite, row 0"),
         ({"--gallery": np.zeros((4, 2))}, "gallery.npy: every row must be of a length above zero"),
         ({"--gallery": np.ones((4, 5))}, "must have rows of one length; got 2 and 5"),
@@ -104,5 +110,5 @@ def test_invalid_arrays_are_one_line_errors(score: Score) -> None:
 def test_options_for_identities_cannot_be_used_with_a_command(score: Score) -> None:
     finished = score("ccd", "--image-embeddings", "x", "--text-embeddings", "x", "--samples", "x")
     assert finished.exit_code == 2
-    output = "--queries, --gallery, --query-ids, --gallery-ids cannot be used with a command"
+    output = "--queries, --gallery, --query-ids, --gallery-ids cannot be combined with a subcommand"
     assert output in " ".join(finished.err.split())

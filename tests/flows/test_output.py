@@ -1,6 +1,7 @@
 """Printed text cannot control the terminal."""
 
 import io
+import time
 
 import pytest
 from rich.markup import escape
@@ -40,3 +41,20 @@ def test_markup_of_the_program_is_rendered(
 def test_markup_in_table_cells_is_not_interpreted(printed: io.StringIO) -> None:
     output.print_table(output.Table("names", ("name",), [["[/b][red]x"]]))
     assert "[/b][red]x" in printed.getvalue()
+
+
+def test_a_command_is_silent_for_long_only_while_it_waits_for_people(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    file = io.StringIO()
+    monkeypatch.setattr(output.err, "_file", file)
+    monkeypatch.setattr(output, "_LONGEST_SILENCE_SECONDS", 0.5)
+    with output.heartbeat():
+        with output.silence():
+            time.sleep(1.5)
+        assert file.getvalue() == ""
+        time.sleep(2.5)
+    shown = file.getvalue()
+    assert shown.startswith("still at work, ")
+    time.sleep(1.5)
+    assert file.getvalue() == shown

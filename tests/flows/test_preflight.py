@@ -57,7 +57,7 @@ class Project:
             self.folder / "build.toml", {"gate": self.gate, "sources": [self.source]}
         )
         rewrite = {"prompt": self.prompt, "models": [self.model]}
-        values = {"description": "d", "rewrite": rewrite}
+        values = {"description": "d", "judge": False, "rewrite": rewrite}
         profile = write_toml(self.folder / "profile.toml", values)
         return self.loupe(
             "run", "build-ufine3c", "--config", config, "--profile", profile, *options

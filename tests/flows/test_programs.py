@@ -30,7 +30,7 @@ from loupe.flows.engine.programs import Program
 from loupe.flows.engine.report import StageReport
 from loupe.flows.engine.runner import Stage, run_stage
 from loupe.flows.engine.stopping import Budget, stopped_by_signals
-from loupe.flows.ufine3c.faithfulness import check_rewrites
+from loupe.flows.faithfulness import check_rewrites
 from loupe.models.profiles.settings import load_settings
 from loupe.schemas.errors import ConfigurationError, ServiceError
 from loupe.schemas.profile import FaithfulnessSettings
@@ -471,6 +471,7 @@ def test_an_input_that_ends_its_process_or_takes_too_long_is_quarantined(
         assert sorted(found.authors) == [0, 1, 2, 4, 5, 6, 8, 9, 10], engine_name
         assert all(one.startswith(begins) for one in found.details), found.details
         assert sum("took more than 0.4 s of CPU time" in one for one in found.details) == 1
+        assert any("SIGKILL, which is mostly a lack of memory" in one for one in found.details)
         assert found.claims == 0, engine_name
 
 

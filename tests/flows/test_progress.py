@@ -69,13 +69,16 @@ def test_a_build_report_names_the_queues_it_waits_for() -> None:
     report = BuildReport("people", stages=[report_of()], waiting_in={"b": 1, "c": 2})
     assert report.sentence == (
         "3 items of people wait for people (1 in b, 2 in c); run again when they have decided in "
-        "Label Studio (loupe status shows the address, and loupe annotator add NAME adds a person)"
+        "Label Studio (loupe status shows the address, and loupe annotator adds people)"
     )
+    report.goes_on = True
+    assert "the queue watcher of loupe up continues this run when they have" in report.sentence
+    assert "run again" not in report.sentence
     assert report.as_json()["release"] is None
     assert "| check | 2 done" in report.markdown
 
 
-def test_after_ten_seconds_of_silence_a_line_says_how_far_it_is_and_what_is_waited_for() -> None:
+def test_after_eight_seconds_of_silence_a_line_says_how_far_it_is_and_what_is_waited_for() -> None:
     lines: list[str] = []
     now = 0.0
     progress = LineProgress(lines.append, clock=lambda: now)
@@ -83,7 +86,7 @@ def test_after_ten_seconds_of_silence_a_line_says_how_far_it_is_and_what_is_wait
     progress.advance("rewrite", 40)
     assert lines == []
     with progress.waits.on("to ask again (status 429)"), progress.waits.on(lambda: "for 4 answers"):
-        for now in (9.0, 20.0, 25.0, 31.0, 51.0, 300.0):  # noqa: B007 - read by the clock
+        for now in (7.0, 20.0, 25.0, 31.0, 51.0, 300.0):  # noqa: B007 - read by the clock
             progress.look()
     waiting = "waiting to ask again (status 429); for 4 answers"
     assert lines == [
@@ -102,7 +105,7 @@ def test_lines_become_rarer_while_nothing_changes() -> None:
     progress.start("rewrite", None)
     for now in range(1, 301):  # noqa: B007 - read by the clock
         progress.look()
-    assert lines == ["rewrite: 0"] * 6  # after 10, 30, 70, 130, 190 and 250 seconds
+    assert lines == ["rewrite: 0"] * 7  # after 8, 24, 56, 116, 176, 236 and 296 seconds
     progress.end(report_of())
 
 

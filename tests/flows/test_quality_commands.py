@@ -9,6 +9,7 @@ from loupe.annotate.audits import wanted
 from loupe.annotate.queues import shipped
 from loupe.db.lineage import trace
 from loupe.db.store import Store
+from loupe.flows.engine.releasing import choice_statistics
 from tests.db.review_samples import QUEUE, Desk, store_rewrites
 from tests.flows.command_line import Loupe
 from tests.release.worlds import DATASET, small_world, store_world
@@ -106,6 +107,9 @@ def test_choice_tests_are_drawn_answered_and_compared(loupe: Loupe, described: S
     assert result.exit_code == 0
     assert "72.2–100.0" in result.out
     assert "96.5 / 95.8" in result.out
+    queue = shipped().queue(DATASET, "choices")
+    stated = choice_statistics(described, queue)
+    assert {one.similar_by for one in stated} == {("words-tf-idf@1",)}
     desk.answer(drawn["tests"][0], "reviewer-2", "reject")
     bad = loupe(*CHOICES, "result", DATASET, "--json")
     assert bad.exit_code == 1

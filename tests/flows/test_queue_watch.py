@@ -15,10 +15,12 @@ from loupe.annotate.queues import (
 )
 from loupe.db.gold import reopen_items
 from loupe.db.store import Store
-from loupe.flows.cli.queue import _pull_and_push, _watched
+from loupe.flows.cli.queue import _pull_and_push
 from loupe.flows.continuing import Continuation
 from loupe.flows.engine import pipeline
 from loupe.flows.engine.pipeline import review
+from loupe.flows.notifying import Messages
+from loupe.flows.watched import watched as watched_queues
 from loupe.models.profiles.settings import load_settings
 from tests.annotate.memory_desk import MemoryOffice
 from tests.annotate.office import push
@@ -36,7 +38,7 @@ def open_queue(world: World, policy: Policy | None) -> Queue:
 
 def watched(world: World, home: Path) -> list[str]:
     settings = load_settings(home=home)
-    return [str(queue.policy) for queue in _watched(settings, world.store, None)]
+    return [str(queue.policy) for queue in watched_queues(settings, world.store)]
 
 
 def test_a_queue_is_served_under_the_policy_of_its_build(tmp_path: Path) -> None:
@@ -113,7 +115,7 @@ def test_a_problem_is_printed_once_and_does_not_end_the_watcher(
         if queues is not None:
             World(tmp_path)
             (tmp_path / "queues.toml").write_text(queues)
-        _pull_and_push(None, problems, Continuation(), [])
+        _pull_and_push(None, problems, Continuation(), Messages(), [])
         found = capsys.readouterr().err
         assert printed in found, queues
         assert bool(printed) == bool(found), queues

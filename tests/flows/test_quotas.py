@@ -3,7 +3,8 @@
 from pathlib import Path
 
 from loupe.db.entities import NewDecision, new_entity
-from loupe.flows.engine.quotas import Missing, quota_statistics
+from loupe.flows.ccd.pipeline import contrast_quotas
+from loupe.flows.engine.quotas import Missing
 from loupe.schemas.provenance import Role
 from loupe.schemas.taxonomy import DifferenceType
 from tests.db.samples import SOFTWARE
@@ -28,7 +29,7 @@ def test_each_accepted_strategy_asks_for_an_image_of_its_type(tmp_path: Path) ->
         strategy = new_entity(record, CCD, parents=[(Role.ANCHOR, anchor)], group=anchor)
         world.decisions.append(NewDecision(world.add(strategy), "accept", SOFTWARE))
     stored = store_world(tmp_path / "world", world.contents())
-    found = {one.what: (one.asked, one.reached) for one in quota_statistics(stored.store, CCD)}
+    found = {one.what: (one.asked, one.reached) for one in contrast_quotas(stored.store, CCD)}
     stored.store.close()
     assert found.pop("anchors with contrastive images") == (2, 2)
     assert found.pop(f"contrastive images of type {DifferenceType.SCENE_TYPE.value}") == (1, 0)

@@ -59,7 +59,7 @@ def test_images_get_further_captions_until_none_is_missing(
     captions = f"captions of v0, {CAPTIONS_OF_AN_IMAGE} an image"
     assert before[captions].short_by > 5
     card = (run.settings.home / "releases" / f"{DATASET}-0.1.0" / "README.md").read_text("utf-8")
-    assert "The build asked for more than this release has:" in card
+    assert "This release lacks some of what its build asked for:" in card
     lacking = before[captions]
     assert f"| {captions} | {lacking.asked} | {lacking.reached} | {lacking.short_by} |" in card
 

@@ -82,7 +82,7 @@ WRONG: dict[str, tuple[tuple[str, ...], dict[str, Any], tuple[str, ...]]] = {
     "objects": (
         (),
         {"texts": np.array([[{}, {}]], dtype=object)},
-        ("T.npy is no .npy file, is cut, or holds objects",),
+        ("T.npy is not a .npy file, is cut off, or holds objects",),
     ),
 }
 

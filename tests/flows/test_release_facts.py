@@ -76,7 +76,7 @@ def test_errors_in_the_file_are_named(tmp_path: Path) -> None:
             "[all]\nzzz = 1",
             "unknown key 'all.zzz'; known keys are accepted_shortcuts, contact, creators",
         ),
-        ("[all]\nlicence = 'research only'", "all.licence: must be a licence of SPDX's"),
+        ("[all]\nlicence = 'research only'", "all.licence: must be an SPDX licence"),
         ("[all]\nlicence = 'CC BY-ND 4.0'", "such as CC-BY-4.0; got 'CC BY-ND 4.0'"),
         ("[all]\ncreators = 'me'", "all.creators: must be a list, got 'me'"),
         ("all = 3", "all: Input should be a valid dictionary or instance of Statement, got 3"),

@@ -32,11 +32,11 @@ def refuse_first(monkeypatch: pytest.MonkeyPatch, module: Any, name: str) -> Non
     read = getattr(module, name)
     seen: list[ChatAnswer] = []
 
-    def reading(answer: ChatAnswer, brief: Any) -> Any:
+    def reading(answer: ChatAnswer, *asked: Any) -> Any:
         seen.append(answer)
         if len(seen) == 1:
             return Rejection(stage="a test", reason="no_use", detail="It is no use.")
-        return read(answer, brief)
+        return read(answer, *asked)
 
     monkeypatch.setattr(module, name, reading)
 

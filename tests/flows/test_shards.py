@@ -27,6 +27,8 @@ from loupe.flows.engine.importing import import_source
 from loupe.flows.engine.pipeline import run_pipeline
 from loupe.flows.engine.sampling import SampleSettings
 from loupe.flows.engine.software import software
+from loupe.flows.faithfulness import check_rewrites
+from loupe.flows.rewriting import plan_rewriting, rewrite_captions
 from loupe.flows.shards import steps
 from loupe.flows.shards.files import (
     RecordResult,
@@ -53,9 +55,7 @@ from loupe.flows.shards.steps import (
     rewrite_shards,
     run_step,
 )
-from loupe.flows.ufine3c.faithfulness import check_rewrites
 from loupe.flows.ufine3c.pipeline import ufine3c_pipeline
-from loupe.flows.ufine3c.rewriting import plan_rewriting, rewrite_captions
 from loupe.flows.withdrawal.execution import carry_out
 from loupe.flows.withdrawal.plan import confirm, plan_withdrawal, request_of
 from loupe.models.profiles.loader import load_profile

@@ -201,7 +201,7 @@ def test_built_in_models_cannot_write_pairs(run: RunContext) -> None:
     )
     with pytest.raises(ConfigurationError, match=message):
         run_pipeline(run, recos_pipeline(), build(), small_profile(), no_desks)
-    assert sizes(run) == [0, 0, 0]
+    assert sizes(run) == [0, 0, 0], "nothing is stored"
     assert not (run.settings.home / "rendered").exists()
 
 

@@ -27,7 +27,7 @@ def test_terms_are_refused_unless_known_to_permit_a_release_or_stated_to(tmp_pat
     for licence in ("CC-BY-4.0", "CC0", "MIT OR CC-BY-ND-4.0"):
         assert refusal(licence) == ""
     for licence in ("research use only", "Unknown"):
-        assert f"people has terms that are not a known licence ({licence!r})" in refusal(licence)
+        assert f"its terms are not a known licence ({licence!r})" in refusal(licence)
         assert refusal(licence, "agreed by letter") == ""
     for reason in (None, "agreed by letter"):
         forbidden = refusal("CC-BY-ND-4.0", reason)
@@ -119,7 +119,7 @@ def test_forbidding_terms_name_the_existing_releases(build: Builder) -> None:
     assert refused.exit_code == 2
     output = " ".join(refused.err.split())
     assert "permit it: tiny 0.1.0 (loupe withdraw --source people)" in output
-    assert "people has a licence that forbids a release" in output
+    assert "source people: its licence forbids a release" in output
     assert "corrected" not in build("0.2.0", "CC-BY-ND-4.0").err
 
 
@@ -134,7 +134,7 @@ def test_only_the_same_file_keeps_the_terms_that_its_build_omits(
     assert refused.exit_code == 2
     output = " ".join(refused.err.split())
     assert "no model was called" in output
-    assert "source people: people has terms that are not a known licence" in output
+    assert "source people: its terms are not a known licence" in output
 
 
 def test_a_patch_release_has_the_current_terms(build: Builder, loupe: Loupe) -> None:

@@ -128,7 +128,7 @@ def test_withdrawing_the_work_of_an_annotator_removes_texts_but_no_images(
     assert {taken[text] for row in notice.rows for text in row.texts} == {who}
     assert len(notice.rows) == len(before)
     (problem,) = verify_release(installation.old(STREET)).problems
-    assert (problem.fault, f"texts of {len(before)} of its" in problem.message) == (
+    assert (problem.fault, f"texts or records of {len(before)} of its" in problem.message) == (
         "withdrawn",
         True,
     )

@@ -17,9 +17,9 @@ from loupe.demo.worlds.street import StreetWorld
 from loupe.flows.blob_repair import repair_blobs
 from loupe.flows.engine.context import RunContext
 from loupe.flows.engine.report import StageReport
+from loupe.flows.engine.video_import import import_videos, take_videos
 from loupe.flows.ufine6926.noise_filter import filter_tracks, plan_filter, propose
 from loupe.flows.ufine6926.tracking import plan_tracking, track_videos
-from loupe.flows.ufine6926.video_import import import_videos, take_videos
 from loupe.models.tracking.detector import Detections, Frame, PersonDetector
 from loupe.schemas.build import VideoSourceSpec
 from loupe.schemas.errors import ModelError

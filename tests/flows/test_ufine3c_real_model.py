@@ -11,7 +11,7 @@ import pytest
 
 from loupe.db.entities import find
 from loupe.db.store import Store
-from loupe.flows.ufine3c.rewriting import STAGE
+from loupe.flows.rewriting import STAGE
 from loupe.release.verify import verify_release
 from loupe.schemas.records import Granularity, Rewrite
 from tests.flows.command_line import Loupe
@@ -70,7 +70,9 @@ def test_every_rewrite_of_a_real_model_is_released_or_has_a_reason(
             "sampling": {"temperature": 0.4, "top_p": 0.9, "seed": 1, "max_tokens": 160},
         }
         rewrite = {"prompt": tmp_path / "say_again.md", "models": [model]}
-        profile = write_toml(tmp_path / "own.toml", {"description": "one", "rewrite": rewrite})
+        profile = write_toml(
+            tmp_path / "own.toml", {"description": "one", "judge": False, "rewrite": rewrite}
+        )
         built = loupe("run", "build-ufine3c", "--config", config, "--profile", profile)
     assert built.exit_code == 0, built.err
     release = home / "releases" / "people-0.1.0"

@@ -61,7 +61,8 @@ class Hosted:
         }
         specs = [spec, *({**spec, **one} for one in further)]
         profile = write_toml(
-            self.folder / "hosted.toml", {"description": "one", "rewrite": {"models": specs}}
+            self.folder / "hosted.toml",
+            {"description": "one", "judge": False, "rewrite": {"models": specs}},
         )
         return self.loupe("run", "build-ufine3c", "--config", config, "--profile", profile)
 

@@ -1,3 +1,6 @@
+from http import HTTPStatus
+from typing import Any
+
 import httpx
 import pytest
 
@@ -31,6 +34,20 @@ def test_only_the_desk_can_cause_a_pull() -> None:
             assert client.post(address, headers=headers).status_code == 401, guess
         assert client.post(f"{address}/other", headers=OURS).status_code == 404
         assert not hints.wait(0)
+
+
+def test_only_the_desk_gets_answers_of_the_lead() -> None:
+    def lead(asked: dict[str, Any]) -> tuple[HTTPStatus, dict[str, Any]]:
+        return HTTPStatus.CONFLICT, {"problem": asked["ask"]}
+
+    with (
+        webhook_server(Webhooks(), KEY, lead=lead) as address,
+        httpx.Client(trust_env=False) as client,
+    ):
+        place = address.replace("/answered", "/lead")
+        assert client.post(place, json={"ask": "page"}).status_code == 401
+        answer = client.post(place, json={"ask": "page"}, headers=OURS)
+        assert (answer.status_code, answer.json()) == (409, {"problem": "page"})
 
 
 def test_a_port_in_use_is_a_one_line_error() -> None:

@@ -49,7 +49,7 @@ def test_a_dry_run_shows_the_plan_and_changes_nothing(installed: Home, loupe: Lo
     assert "icfg-pedes" in shown.out
     assert "2 of 12" in shown.out
     assert "1.0.1" in shown.out
-    assert "2 files of the blob store" in shown.out
+    assert "2 stored files and their vectors would be erased" in shown.out
     output = loupe(*COMMAND, "--dry-run", "--json").json
     assert {one["dataset"] for one in output["entities"]} == {DATASET, "icfg-pedes"}
     assert [one["version"] for one in output["patches"]] == ["1.0.1"]
@@ -150,7 +150,9 @@ def test_folders_outside_the_home_are_changed_only_if_they_were_named(
     outside = move(installed.release("1.0.0"), tmp_path / "outside")
     leftover = tmp_path / ".other.building-x"
     leftover.mkdir()
-    assert f"outside the home, changed as well: {outside}" in loupe(*COMMAND, "--dry-run").out
+    assert (
+        f"outside the home, would be changed as well: {outside}" in loupe(*COMMAND, "--dry-run").out
+    )
     store = Store.open(f"sqlite:///{installed.folder / 'loupe.db'}")
     run = replace(installed.run, store=store)
     target = WithdrawalTarget(sort="identity", name="9", dataset=DATASET, source=SOURCE)
@@ -276,7 +278,7 @@ def test_the_plan_names_exactly_what_is_erased(installed: Home, loupe: Loupe) ->
     assert f"reports/{page.name}" in shown.out
     output = loupe(*COMMAND, "--dry-run", "--json").json
     (release,) = output["releases"]
-    assert f"marked; {len(release['erased'])} files erased" in shown.out
+    assert f"would be marked, and {len(release['erased'])} files erased" in shown.out
     assert {row["file_path"] for row in release["rows"]} == {"images/5.jpg", "images/6.jpg"}
     assert release["people"] == [3]
     assert output["pages"] == [f"reports/{page.name}"]

@@ -30,9 +30,9 @@ from loupe.db.withdrawals import (
     steps_of,
 )
 from loupe.demo.worlds.street import StreetWorld
+from loupe.flows.engine.video_import import import_videos
 from loupe.flows.evaluation.leaderboard import Leaderboard, collect
 from loupe.flows.evaluation.leaderboard_page import leaderboard_folder, write_leaderboard
-from loupe.flows.ufine6926.video_import import import_videos
 from loupe.flows.withdrawal.execution import carry_out
 from loupe.flows.withdrawal.plan import WithdrawalPlan
 from loupe.release.format.row_files import read_release
@@ -269,7 +269,7 @@ def test_new_derivations_invalidate_a_plan_and_join_a_confirmed_withdrawal(
 
     plan = person(home)
     derive("late")
-    with pytest.raises(UsageError, match="has changed since"):
+    with pytest.raises(UsageError, match="have changed since"):
         home.confirmed(plan)
     assert list_withdrawals(home.store) == []
     withdrawal = home.confirmed(person(home))

@@ -122,7 +122,7 @@ def test_a_release_waits_for_a_withdrawal_that_is_being_recorded(
 def test_a_release_built_after_the_plan_invalidates_the_plan(home: Home) -> None:
     plan = person(home)
     build(home, "2.0.0")
-    with pytest.raises(UsageError, match="what was released, has changed since it was shown"):
+    with pytest.raises(UsageError, match="have changed since the plan was shown"):
         home.confirmed(plan)
     assert list_withdrawals(home.store) == []
     again = home.withdraw("identity", "9", dataset=DATASET, source=FINE)

@@ -61,6 +61,22 @@ def _picture(identity: int, number: int) -> bytes:
     return buffer.getvalue()
 
 
+def tiny_build(folder: Path, gate: str = "auto") -> Path:
+    """Write a build of two identities of one tiny source, the dataset `tiny`."""
+    people = write_people(folder / "people", Granularity.MEDIUM, identities=3, images=1, captions=1)
+    source = {
+        "name": "people",
+        "format": "cuhk-pedes",
+        "annotations": people,
+        "images": people.parent,
+        "granularity": "medium",
+        "licence": "ours",
+        "permitted_by": "drawn here",
+    }
+    values = {"dataset": "tiny", "gate": gate, "identities_per_source": 2, "sources": [source]}
+    return write_toml(folder / "build.toml", values)
+
+
 def write_toml(path: Path, values: Mapping[str, Any]) -> Path:
     """Write `values` as TOML: keys with plain values or lists of them, then (lists of) tables."""
     path.write_text("\n".join(_toml_lines(values, "")) + "\n", encoding="utf-8")

@@ -8,11 +8,13 @@ import pytest
 from loupe.checks.entailment import check_entailment
 from loupe.checks.rewrites import load_check
 from loupe.models.entailment import Entailment, EntailmentClassifier
+from loupe.models.weights import folder_digest
 from loupe.schemas.errors import ConfigurationError, ModelError
 from loupe.schemas.faithfulness import RewritePair
 from loupe.schemas.profile import EntailmentModel, FaithfulnessSettings
 
 _WORDS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "man", "in", "red", "blue", "hat", ".")
+COMMIT = "0" * 40
 LABELS = ("contradiction", "entailment", "neutral")
 
 
@@ -47,7 +49,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def model_in(folder: Path, **values: Any) -> EntailmentModel:
-    return EntailmentModel(name=str(folder), revision="1", device="cpu", **values)
+    return EntailmentModel(name=str(folder), revision=COMMIT, device="cpu", **values)
 
 
 def test_probabilities_are_in_the_order_of_labels_whatever_the_order_of_the_model(
@@ -102,3 +104,11 @@ def test_the_check_doubts_sentences_by_the_thresholds_of_the_profile(folder: Pat
     assert isinstance(judged[0], Entailment)
     with pytest.raises(ConfigurationError, match=r"\[faithfulness.entailment\]"):
         check_entailment(pair, FaithfulnessSettings(), ())
+
+
+def test_a_model_that_is_not_pinned_is_refused(folder: Path) -> None:
+    with pytest.raises(ValueError, match=r"commit \(40 hex digits\).*got 'main'"):
+        EntailmentModel(name="org/nli", revision="main")
+    pinned = EntailmentModel(name=str(folder), revision="1", folder_sha256="0" * 64, device="cpu")
+    with pytest.raises(ModelError, match=f"has the SHA-256 {folder_digest(folder)}"):
+        EntailmentClassifier(pinned)

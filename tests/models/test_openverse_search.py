@@ -107,6 +107,21 @@ def test_incomplete_results_are_hits_or_left_out(server: SearchServer) -> None:
     assert (hits[3].page_url, hits[3].title, hits[3].width_px) == (None, "", None)
 
 
+def test_what_the_service_flags_is_known_unless_the_profile_permits_it(
+    server: SearchServer,
+) -> None:
+    whole = server.openverse["results"][0]
+    flagged = {**whole, "mature": True, "unstable__sensitivity": ["user_reported_sensitivity"]}
+    for permitted, flags in ((False, ("mature", "user_reported_sensitivity")), (True, ())):
+        server.faults = [Reply(body={"results": [whole, flagged]})]
+        spec = OpenverseSearch(
+            provider="openverse", base_url=server.base_url, include_mature=permitted
+        )
+        hits = answered(OpenverseImageSearch(spec).search(f"a cat {permitted}", 2)).hits
+        assert [hit.flags for hit in hits] == [(), flags]
+    assert "flags" not in hits[0].model_dump()
+
+
 def test_a_long_query_is_cut_between_words(server: SearchServer) -> None:
     openverse(server).search("cat " * 100, 5)
     openverse(server).search("x" * 300, 5)

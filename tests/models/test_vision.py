@@ -1,6 +1,7 @@
 """Models of the extra `vision` on a real video."""
 
 from pathlib import Path
+from statistics import median
 
 import numpy as np
 import pytest
@@ -39,17 +40,18 @@ def test_people_are_found_in_upright_boxes(confident: list[Boxes]) -> None:
     assert ((high > 35) & (high < 120)).all()
 
 
-def test_a_person_has_a_body_and_the_lawn_does_not(
+def test_people_have_bodies_and_the_lawn_does_not(
     frames: list[Frame], confident: list[Boxes]
 ) -> None:
+    """Single people of this size, seen from behind, may be doubted."""
     model = build_pose_model(MediaPipePoseModel())
-    person = max(confident[1], key=lambda box: box[3] - box[1])
-    left, top, right, bottom = person.round().astype(int)
-    person_body = model.body(frames[1].pixels[top:bottom, left:right])
-    lawn_body = model.body(frames[1].pixels[200:280, 20:60])
-    assert person_body.keypoints >= 8
-    assert person_body.person is not None
-    assert lawn_body.person is not None
-    assert lawn_body.person < 0.2 < 0.4 < person_body.person  # the person is seen from behind
-    assert person_body.person_share is not None
-    assert person_body.person_share > 0.25
+    boxes = confident[1].round().astype(int)
+    people = [
+        model.body(frames[1].pixels[top:bottom, left:right]) for left, top, right, bottom in boxes
+    ]
+    lawn = model.body(frames[1].pixels[200:280, 20:60])
+    assert lawn.person is not None
+    assert lawn.person < 0.2
+    assert median(one.keypoints for one in people) >= 8
+    assert median(one.person or 0.0 for one in people) > 0.6
+    assert median(one.person_share or 0.0 for one in people) > 0.25

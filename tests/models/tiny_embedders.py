@@ -66,13 +66,9 @@ def build_clip(folder: Path) -> Path:
         vision_config={"image_size": 32, "patch_size": 8, **_TOWER},
         projection_dim=16,
     )
-    t.CLIPModel(config).save_pretrained(folder)
     size = {"shortest_edge": 32}
     pictures = t.CLIPImageProcessor(size=size, crop_size={"height": 32, "width": 32})
-    _processor("CLIPProcessor", image_processor=pictures, tokenizer=tokenizer).save_pretrained(
-        folder
-    )
-    return folder
+    return _saved(folder, t.CLIPModel(config), "CLIPProcessor", pictures, tokenizer)
 
 
 def build_siglip(folder: Path) -> Path:
@@ -86,12 +82,8 @@ def build_siglip(folder: Path) -> Path:
         text_config={"vocab_size": len(tokenizer), "max_position_embeddings": 64, **_TOWER},
         vision_config={"image_size": 32, "patch_size": 8, **_TOWER},
     )
-    t.SiglipModel(config).save_pretrained(folder)
     pictures = t.SiglipImageProcessor(size={"height": 32, "width": 32})
-    _processor("SiglipProcessor", image_processor=pictures, tokenizer=tokenizer).save_pretrained(
-        folder
-    )
-    return folder
+    return _saved(folder, t.SiglipModel(config), "SiglipProcessor", pictures, tokenizer)
 
 
 def build_siglip2(folder: Path) -> Path:
@@ -105,12 +97,8 @@ def build_siglip2(folder: Path) -> Path:
         text_config={"vocab_size": len(tokenizer), "max_position_embeddings": 64, **_TOWER},
         vision_config={"num_patches": 16, "patch_size": 8, **_TOWER},
     )
-    t.Siglip2Model(config).save_pretrained(folder)
     pictures = t.Siglip2ImageProcessor(patch_size=8, max_num_patches=16)
-    _processor("Siglip2Processor", image_processor=pictures, tokenizer=tokenizer).save_pretrained(
-        folder
-    )
-    return folder
+    return _saved(folder, t.Siglip2Model(config), "Siglip2Processor", pictures, tokenizer)
 
 
 def build_blip2(folder: Path) -> Path:
@@ -141,12 +129,8 @@ def build_blip2(folder: Path) -> Path:
     for weights in network.parameters():  # untrained queries are zero
         if weights.ndim > 1:
             torch.nn.init.normal_(weights, std=0.3)
-    network.save_pretrained(folder)
     pictures = t.BlipImageProcessor(size={"height": 28, "width": 28})
-    _processor("Blip2Processor", image_processor=pictures, tokenizer=tokenizer).save_pretrained(
-        folder
-    )
-    return folder
+    return _saved(folder, network, "Blip2Processor", pictures, tokenizer)
 
 
 def build_align(folder: Path) -> Path:
@@ -166,12 +150,8 @@ def build_align(folder: Path) -> Path:
         vision_config=vision,
         projection_dim=16,
     )
-    t.AlignModel(config).save_pretrained(folder)
     pictures = t.EfficientNetImageProcessor(size={"height": 32, "width": 32})
-    _processor("AlignProcessor", image_processor=pictures, tokenizer=tokenizer).save_pretrained(
-        folder
-    )
-    return folder
+    return _saved(folder, t.AlignModel(config), "AlignProcessor", pictures, tokenizer)
 
 
 def build_altclip(folder: Path) -> Path:
@@ -190,14 +170,10 @@ def build_altclip(folder: Path) -> Path:
         vision_config={"image_size": 32, "patch_size": 8, **_TOWER},
         projection_dim=16,
     )
-    t.AltCLIPModel(config).save_pretrained(folder)
     pictures = t.CLIPImageProcessor(
         size={"shortest_edge": 32}, crop_size={"height": 32, "width": 32}
     )
-    _processor("AltCLIPProcessor", image_processor=pictures, tokenizer=tokenizer).save_pretrained(
-        folder
-    )
-    return folder
+    return _saved(folder, t.AltCLIPModel(config), "AltCLIPProcessor", pictures, tokenizer)
 
 
 def build_blip(folder: Path) -> Path:
@@ -217,12 +193,8 @@ def build_blip(folder: Path) -> Path:
     for weights in network.parameters():
         if weights.ndim > 1:
             torch.nn.init.normal_(weights, std=0.3)
-    network.save_pretrained(folder)
     pictures = t.BlipImageProcessor(size={"height": 32, "width": 32})
-    _processor("BlipProcessor", image_processor=pictures, tokenizer=tokenizer).save_pretrained(
-        folder
-    )
-    return folder
+    return _saved(folder, network, "BlipProcessor", pictures, tokenizer)
 
 
 def build_llava_next(folder: Path) -> Path:
@@ -348,6 +320,12 @@ def build_qwen2_vl(folder: Path) -> Path:
         video_processor=t.Qwen2VLVideoProcessor(size=size),
         chat_template="{{ messages }}",
     ).save_pretrained(folder)
+    return folder
+
+
+def _saved(folder: Path, network: Any, processor: str, pictures: Any, tokenizer: Any) -> Path:
+    network.save_pretrained(folder)
+    _processor(processor, image_processor=pictures, tokenizer=tokenizer).save_pretrained(folder)
     return folder
 
 

@@ -64,6 +64,6 @@ def test_the_card_states_the_error_of_the_labels_and_how_it_was_measured(
     assert (found.queue, found.audited) == (REWRITES.name, 20)
     assert found.lower <= found.error_rate <= found.upper
     card = (tmp_path / "out/README.md").read_text("utf-8")
-    assert "a model (Dawid and Skene) infers who overlooks errors" in card
+    assert "the model of Dawid and Skene estimates how often each person overlooks" in card
     assert f"| {REWRITES.name} | all | {found.items} | {found.answered} | 20 |" in card
     assert verify_release(tmp_path / "out").problems == []

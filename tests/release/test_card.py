@@ -5,10 +5,21 @@ import re
 import frontmatter
 import pytest
 
+from loupe.checks.rewrites import reading_checks
 from loupe.release.build import build_release
 from loupe.release.card.documents import as_code_block, render_card, size_category
 from loupe.release.card.markup import as_link, as_text
-from loupe.schemas.release import Manifest, PriorWithdrawal, ReleasedPrompt
+from loupe.release.card.model_use import DEMONSTRATION_CITATION
+from loupe.schemas.profile import FaithfulnessSettings
+from loupe.schemas.release import (
+    FaceStatistics,
+    GateStatistics,
+    Manifest,
+    PriorWithdrawal,
+    ReleasedPrompt,
+    RewriteStatistics,
+    TextChecks,
+)
 from tests.release.worlds import DATASET, small_world, store_world
 
 HOSTILE = (
@@ -127,9 +138,89 @@ def test_size_categories_are_those_of_the_hub() -> None:
         assert size_category(rows) == name, (rows, name)
 
 
+def test_the_card_says_in_which_language_nothing_is_checked(manifest: Manifest) -> None:
+    def card(checks: tuple[str, ...], language: str) -> str:
+        settings = FaithfulnessSettings(language=language)
+        reading = reading_checks(checks, settings)
+        checked = TextChecks(language=language, checks=checks, reading=reading)
+        statistics = manifest.statistics.model_copy(update={"text_checks": checked})
+        return render_card(manifest.model_copy(update={"statistics": statistics}))
+
+    english = card(("form", "support", "person", "no-price (shop 1)"), "en")
+    assert "that it rewrites, by the check “person” and the check “no-price (shop 1)”." in english
+    german = card(("form", "support", "person"), "de")
+    assert "The checks of this build (form, support, person) compare only the form" in german
+    assert "- **Language variety.** `de` (ISO 639-1)" in german
+    assert "**Not checked**" in card(("form", "support"), "en")
+
+
+def test_the_card_says_how_far_the_split_is_from_the_wanted_one(manifest: Manifest) -> None:
+    def card(share: float) -> str:
+        statistics = manifest.statistics.model_copy(update={"test_share": share})
+        return render_card(manifest.model_copy(update={"statistics": statistics}))
+
+    splits = {one.split: one.identities for one in manifest.statistics.splits}
+    reached = splits["test"] / manifest.statistics.identities
+    assert "which is within the tolerance of 5 percentage points" in card(reached)
+    assert "all people of a video are in the same split" in card(abs(reached - 0.5))
+
+
+def test_the_card_says_in_how_many_images_faces_are_kept(manifest: Manifest) -> None:
+    def card(searched: int) -> str:
+        found = {"images": searched, "changed": 1, "faces": 1}
+        blurred = FaceStatistics(method="blur", model="finder", version="1", **found)
+        statistics = manifest.statistics.model_copy(update={"faces": (blurred,)})
+        return render_card(manifest.model_copy(update={"statistics": statistics}))
+
+    images = manifest.statistics.images
+    assert "Faces are kept as they are: people may be recognised." in render_card(manifest)
+    assert f"kept as they are in 2 of {images} images: people may be" in card(images - 2)
+    assert "Faces are kept" not in card(images)
+    drawn = [
+        one.model_copy(update={"citation": DEMONSTRATION_CITATION}) for one in manifest.sources
+    ]
+    drawings = manifest.model_copy(update={"sources": tuple(drawn)})
+    assert "Faces are kept" not in render_card(drawings)
+    assert "they show no real person, and no real face" in render_card(drawings)
+    assert "sex and age in them are impressions" not in render_card(drawings)
+    half = manifest.model_copy(update={"sources": (*drawn[1:], manifest.sources[0])})
+    assert "Faces are kept as they are" in render_card(half)
+    assert "no real person" not in render_card(half)
+    found = drawn[0].model_copy(
+        update={"name": "loupe-s", "format": "image-search", "citation": ""}
+    )
+    searched = manifest.model_copy(update={"sources": (*drawn, found)})
+    assert "are drawn: they show no real person" in render_card(searched)
+
+
+def test_the_card_of_unchanged_captions_says_that_nothing_was_made(manifest: Manifest) -> None:
+    nothing = RewriteStatistics(released=0, reviewed=0, edited=0, rejected=0, pending=0)
+    changes = {"rewrites": nothing, "gates": (), "unused": (), "test_share": None}
+    statistics = manifest.statistics.model_copy(update=changes)
+    bare = {"statistics": statistics, "models": (), "prompts": ()}
+    card = render_card(manifest.model_copy(update=bare))
+    assert "## How it was made\n\nNo model or prompt was used" in card
+    assert "No model or prompt was used" not in render_card(manifest)
+
+
+def test_gates_show_what_a_policy_accepted_and_what_it_rejected(manifest: Manifest) -> None:
+    gate = GateStatistics(
+        gate="candidates", by_people=3, by_policy=(("auto", 266),), rejected=(("auto", 76),)
+    )
+    statistics = manifest.statistics.model_copy(update={"gates": (gate,)})
+    card = render_card(manifest.model_copy(update={"statistics": statistics}))
+    assert "| candidates | 3 | auto | 190 | 76 |" in card
+
+
 def test_the_card_of_things_says_nothing_of_how_people_look(manifest: Manifest) -> None:
     things = render_card(manifest.model_copy(update={"of_persons": False}))
-    for said in ("person-retrieval", "how people look", "images of people", "clothing, hair"):
+    for said in (
+        "person-retrieval",
+        "how people look",
+        "images of people",
+        "Faces are kept",
+        "clothing, hair",
+    ):
         assert said in render_card(manifest)
         assert said not in things
     assert "| split | identities |" in things

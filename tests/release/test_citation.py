@@ -142,7 +142,7 @@ def test_the_licence_of_the_texts_is_in_all_documents(every_kind: dict[str, Buil
             assert [one if isinstance(one, str) else one["name"] for one in pages] == (
                 [first] if details else [first, "CC-BY-4.0"]
             ), (of_texts, details, sentence)
-            whole = "No licence of an image sets conditions. The texts made for this release are"
+            whole = "No image licence sets conditions. The texts made for this release are"
             assert f"{whole} {sentence}" in render_card(manifest), (of_texts, details, sentence)
 
 

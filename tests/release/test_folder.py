@@ -1,14 +1,10 @@
 """Workspaces of builds and the leftovers of killed builds."""
 
-import fcntl
-import os
-import tempfile
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from loupe.release.format.files import locked_folder, remove_abandoned, workspace_for
+from loupe.release.format.files import remove_abandoned, workspace_for
 from loupe.schemas.errors import UsageError
 
 
@@ -46,49 +42,3 @@ def test_only_leftovers_of_the_same_name_are_removed(tmp_path: Path) -> None:
             assert not mine.exists()
             assert others.is_dir()
             assert other.is_dir()
-
-
-def lock_despite(
-    parent: Path, prefix: str, take: Callable[[Path], object]
-) -> tuple[Path, list[Path]]:
-    """Lock a new folder although `take` interferes with the first one before it is locked.
-
-    Returns the locked folder and all created folders.
-    """
-    made: list[Path] = []
-
-    def make(prefix: str, dir: Path) -> str:  # noqa: A002 - as in `mkdtemp`
-        made.append(Path(tempfile.mkdtemp(prefix=prefix, dir=dir)))
-        if len(made) == 1:
-            take(made[0])
-        return str(made[-1])
-
-    home, lock = locked_folder(parent, prefix, make)
-    try:
-        assert home.is_dir()
-        assert remove_abandoned(parent) == []
-    finally:
-        os.close(lock)
-    assert remove_abandoned(parent) == [home.name]
-    return home, made
-
-
-def test_a_folder_removed_before_it_is_locked_is_created_again(tmp_path: Path) -> None:
-    home, made = lock_despite(tmp_path, ".out.building-", lambda _: remove_abandoned(tmp_path))
-    assert home == made[1]
-    assert not made[0].exists()
-
-
-def test_a_folder_locked_by_another_process_is_not_used(tmp_path: Path) -> None:
-    held: list[int] = []
-
-    def hold(folder: Path) -> None:
-        held.append(os.open(folder, os.O_RDONLY))
-        fcntl.flock(held[0], fcntl.LOCK_EX)
-
-    try:
-        home, made = lock_despite(tmp_path, ".out.building-", hold)
-    finally:
-        os.close(held[0])
-    assert home == made[1]
-    assert made[0].is_dir()

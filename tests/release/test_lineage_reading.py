@@ -182,7 +182,13 @@ def test_long_values_are_shortened_and_unprintable_characters_replaced() -> None
     )
 
 
-@given(kind=st.sampled_from(["image", "sample", "unheard_of"]), payload=_VALUES)
+def test_settings_are_shown_with_their_small_values() -> None:
+    values = {"parameters": {"least": 5}, "by": "identity", "code": "ab", "schema": "x" * 99}
+    settings = {"stage": "long", "version": "1", "values": values}
+    assert summarize("settings", json.dumps(settings)) == "of long, version 1, by identity, least 5"
+
+
+@given(kind=st.sampled_from(["image", "sample", "settings", "unheard_of"]), payload=_VALUES)
 def test_any_payload_is_summarised_in_one_printable_line(kind: str, payload: object) -> None:
     assert summarize(kind, json.dumps(payload)).isprintable()
 

@@ -132,12 +132,20 @@ def test_rebuild_of_contrasts_with_their_measurements(stored: Stored, tmp_path: 
     world = stored(made.world)
     measured = NearestStatistics(embedder="m@1", images=0.5, captions=0.25)
     picks = ChoiceStatistics(
-        direction="caption-to-image", tester="t", correct=1, total=2, several=1, size=3
+        direction="caption-to-image",
+        tester="t",
+        correct=1,
+        total=2,
+        several=1,
+        size=3,
+        similar_by=("embedder m@1",),
     )
     checks = Checks(lambda _: measured, (picks,))
     built = build_release(
         world.store, world.blobs, ccd_world.CCD, "1.0.0", tmp_path / "built", checks=checks
     )
+    card = (built.folder / "README.md").read_text("utf-8")
+    assert "the five most similar other samples (by embedder m@1), and picked" in card
     later = Later(world, ccd_world.CCD, seed=3)
     for _ in range(8):
         later.decide()

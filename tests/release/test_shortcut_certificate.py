@@ -10,6 +10,7 @@ from loupe.release.build import BuiltRelease, build_release
 from loupe.release.contamination import Checks
 from loupe.release.format.files import CARD
 from loupe.release.rebuild import rebuild_inputs, rebuild_release
+from loupe.release.report.writing import write_report
 from loupe.release.shortcuts import certify, certify_build
 from loupe.release.verify import verify_release
 from loupe.schemas.encoding import ReleasedImages
@@ -80,8 +81,12 @@ def test_accepted_shortcuts_stand_on_the_card_and_files_give_nothing_away(
     card = (built.folder / CARD).read_text("utf-8")
     assert "## What can be scored without looking" in card
     assert "**shortcut**, accepted" in card
-    assert "The curators accept original captions, matching pair" in card
+    assert "with these shortcuts: original captions, matching pair" in card
     assert verify_release(built.folder).problems == []
+    report = write_report(built.folder, tmp_path / "report").folder / "index.html"
+    page = " ".join(report.read_text("utf-8").split())
+    assert f"length of text: 100.0 % (100.0–100.0 %), by chance {by_name[WORDING].chance} %" in page
+    assert "the curators released the benchmark with them." in page
     again = certify(built.folder)
     assert again.results == found.results
     assert again.unaccepted == ()
@@ -104,13 +109,26 @@ def test_a_rebuild_states_what_was_measured_then(world: World, tmp_path: Path) -
     )
 
 
-def test_too_few_groups_are_no_alarm_and_leave_no_trace(tmp_path: Path) -> None:
+def test_too_few_groups_are_no_alarm_and_stand_on_the_card(tmp_path: Path) -> None:
     few = store_world(tmp_path / "world", benchmark(6).world.contents())
     built = _built(few, tmp_path / "out")
-    assert built.manifest.shortcuts is None
-    certificate = certify(built.folder)
-    assert certificate.too_few == ("original image", "original captions", "matching pair")
+    certificate = _certificate(built)
+    assert certificate.too_few == certify(built.folder).too_few
+    assert [(one.question, one.groups) for one in certificate.too_few] == [
+        ("original image", 6),
+        ("original captions", 6),
+        ("matching pair", 6),
+    ]
     assert certificate.results == ()
+    card = (built.folder / CARD).read_text("utf-8")
+    assert "there are too few examples to tell which image of a group is" in card
+    assert "(6, and at least 20 are needed)" in card
+    report = write_report(built.folder, tmp_path / "report").folder / "index.html"
+    assert (
+        "Whether this release can be scored without looking could not be measured"
+        in report.read_text("utf-8")
+    )
+    assert verify_release(built.folder).problems == []
     few.store.close()
 
 
@@ -118,6 +136,7 @@ def test_few_identities_of_each_source_are_too_few(tmp_path: Path) -> None:
     few = store_world(tmp_path / "world", small_world().contents())
     checks = Checks(certify=partial(certify_build, accepted=()))
     built = build_release(few.store, few.blobs, "ufine3c", "1.0.0", tmp_path / "out", checks=checks)
-    assert built.manifest.shortcuts is None
-    assert certify(built.folder).too_few == ("source of a caption",)
+    (few_people,) = _certificate(built).too_few
+    assert few_people.question == "source of a caption"
+    assert 0 < few_people.groups < 20
     few.store.close()

@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import subprocess
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -112,15 +113,15 @@ WEAK = (
 )
 
 
-@pytest.mark.parametrize("sign", [0, 0x80])
-@pytest.mark.parametrize("key", WEAK)
-def test_a_key_with_which_anybody_can_sign_is_refused(copy: Path, key: str, sign: int) -> None:
-    key = f"{key[:-2]}{int(key[-2:], 16) | sign:02x}"
+def test_a_key_with_which_anybody_can_sign_is_refused(copy: Path) -> None:
     fits_all = "01" + "00" * 63  # of any text, by the neutral element
-    forged = Signature(public_key=key, release=read_manifest(copy).id, signature=fits_all)
+    release = read_manifest(copy).id
+    for key, sign in product(WEAK, (0, 0x80)):
+        signed_key = f"{key[:-2]}{int(key[-2:], 16) | sign:02x}"
+        forged = Signature(public_key=signed_key, release=release, signature=fits_all)
+        assert not forged.is_right(), signed_key
     write_signature(copy, forged)
-    assert faults(copy) == faults(copy, key) == ["signature_by_weak_key"]
-    assert not forged.is_right()
+    assert faults(copy) == faults(copy, signed_key) == ["signature_by_weak_key"]
 
 
 def test_public_keys_are_read_from_hex_digits_or_files(tmp_path: Path) -> None:

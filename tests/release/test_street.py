@@ -158,8 +158,8 @@ def test_only_accepted_drafts_are_released_and_counted(tmp_path: Path) -> None:
     ]
     card = (made.folder / "README.md").read_text("utf-8")
     assert "3 of 3 images have captions by one author only" in card
-    assert "| drafted by a model, unchanged | 2 (66.7 %) |" in card
-    assert "1 of 2 descriptions drafted by a model were accepted without human review" in card
+    assert "| written by a model, unchanged | 2 (66.7 %) |" in card
+    assert "1 of 2 descriptions written by a model were accepted without human review" in card
     assert made.manifest.prompts[0].text in card
     assert verify_release(made.folder).problems == []
 

@@ -30,12 +30,6 @@ def test_a_valid_copy_has_no_problems(copy: Path) -> None:
     assert verify_release(copy, expected_id=read_manifest(copy).id).problems == []
 
 
-def flip(path: Path, place: int = -20) -> None:
-    data = bytearray(path.read_bytes())
-    data[place] ^= 0x10
-    path.write_bytes(data)
-
-
 def edit_rows(folder: Path, change: Callable[[list[dict[str, Any]]], object]) -> None:
     rows = json.loads((folder / JSON).read_text("utf-8"))
     change(rows)
@@ -83,22 +77,9 @@ class Fault(NamedTuple):
 
 # `test_single_faults` has the other faults of files, rows and the manifest.
 FAULTS = [
-    Fault("byte flipped in an image", lambda f: flip(f / "images/3.jpg"),
-          "file_changed", "images/3.jpg is damaged or was changed"),
-    Fault("file cut short", lambda f: (f / "images/3.jpg").write_bytes(b"cut"),
-          "file_changed", "images/3.jpg has 3 bytes; expected"),
-    Fault("image missing", lambda f: (f / "images/5.jpg").unlink(),
-          "file_missing", "images/5.jpg is missing"),
-    Fault("file renamed", lambda f: (f / "images/5.jpg").rename(f / "images/five.jpg"),
-          "file_renamed", "images/5.jpg was renamed to images/five.jpg"),
-    Fault("row removed from JSON", lambda f: edit_rows(f, lambda rows: rows.pop(4)),
-          "rows_differ", f"{JSON}: row 5 says file_path 'images/6.jpg'; Parquet says 'images/5"),
     Fault("row added to JSON", lambda f: edit_rows(
           f, lambda rows: rows.append({**rows[-1], "file_path": "images/13.jpg"})),
           "rows_differ", f"{JSON}: row 13 is in no Parquet file"),
-    Fault("captions removed in JSON", lambda f: edit_rows(
-          f, lambda rows: rows[2]["captions"].clear()),
-          "rows_differ", f"{JSON}: row 3 says captions []"),
     Fault("caption removed in Parquet", lambda f: edit_parquet(
           f, lambda rows: rows[2]["captions"].pop()),
           "captions_differ", f"{PARQUET}: row 3 has 3 captions and 4 caption_entity_ids"),
@@ -112,14 +93,10 @@ FAULTS = [
           "rows_differ", f"{JSON}: row 3 is not a row"),
     Fault("Parquet cut short", lambda f: (f / PARQUET).write_bytes(b"PAR1"),
           "rows_unreadable", f"{PARQUET} cannot be read"),
-    Fault("manifest not JSON", lambda f: (f / "manifest.json").write_text("{"),
-          "manifest_unreadable", "manifest.json cannot be read"),
     Fault("manifest a list", lambda f: (f / "manifest.json").write_text("[]"),
           "manifest_unreadable", "it must be a JSON object"),
     Fault("manifest reformatted", lambda f: edit_manifest(f, lambda _: None),
           "manifest_edited", "other bytes than it was written with"),
-    Fault("manifest with a key more", lambda f: edit_manifest(f, lambda m: m.update(x=1)),
-          "manifest_invalid", "manifest.json: x: Extra inputs are not permitted"),
     Fault("file struck from the manifest", lambda f: edit_manifest(f, lambda m: m["files"].pop()),
           "file_extra", "words.svg is not a listed file"),
     Fault("file listed twice", lambda f: edit_manifest(
@@ -128,11 +105,6 @@ FAULTS = [
     Fault("digest mangled in the manifest", lambda f: edit_manifest(
           f, lambda m: m["files"][0].update(sha256="x")),
           "manifest_invalid", "manifest.json: files[0].sha256"),
-    Fault("licence blanked", lambda f: edit_manifest(
-          f, lambda m: m["sources"][0].update(licence=" ")),
-          "licence_missing", "source 'CUHK-PEDES' states no licence"),
-    Fault("source removed", lambda f: edit_manifest(f, lambda m: m["sources"].pop(0)),
-          "licence_missing", "row 1 is from 'CUHK-PEDES', for which manifest.json states no"),
 ]  # fmt: skip
 
 

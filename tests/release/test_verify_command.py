@@ -41,6 +41,16 @@ def test_the_id_of_an_edited_manifest_is_computed_from_its_content(out: Path) ->
     assert identified_release(run("verify", out, "--json")) == ("ufine3c", "1.0.0", right)
 
 
+def test_damage_is_named_and_a_new_copy_asked_for(out: Path) -> None:
+    (shard,) = (out / "data").glob("*.parquet")
+    shard.write_bytes(shard.read_bytes()[:-100])
+    shown = run("verify", out)
+    assert shown.exit_code == 1
+    assert "is cut off or damaged: its footer cannot be read" in shown.output
+    assert "is damaged or was changed (" in shown.output
+    assert "it says it is ufine3c 1.0.0" in shown.output
+
+
 def renamed(folder: Path, **change: str) -> Path:
     """Rename a release or change its version, and reseal it."""
     paths = [one.path for one in read_files(folder / "manifest.json")]

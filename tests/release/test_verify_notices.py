@@ -292,10 +292,10 @@ def test_affected_rows_are_unique_and_whole_rows_take_precedence(copy: Path) -> 
     (details,) = affected_rows(notices)
     assert details.texts == texts[:2]
     assert affected_rows([*notices, whole]) == whole.rows
-    assert "texts of 1 of its 12 rows" in withdrawn_sentence(notices, 12)
+    assert "texts or records of 1 of its 12 rows" in withdrawn_sentence(notices, 12)
     other = notice_of(copy, 4, ground="consent").model_copy(update={"superseded_by": None})
     assert "(privacy, consent withdrawn)" in withdrawn_sentence([*notices, other], 12)
-    assert "1 of its 12 rows and texts of 1 other row (" in withdrawn_sentence(
+    assert "1 of its 12 rows and texts or records of 1 other row (" in withdrawn_sentence(
         [*notices, other], 12
     )
 

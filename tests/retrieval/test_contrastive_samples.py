@@ -53,11 +53,11 @@ BROKEN: dict[str, tuple[Any, str]] = {
     ),
     "a group without an anchor": (
         [sample("a", "a"), sample("b_1", "b", "Scene Type")],
-        r"sample 1 \(from 0\): its group 'b' has no anchor; wanted one sample of the group",
+        r"sample 1 \(from 0\): its group 'b' has no anchor; exactly one sample of a group",
     ),
     "two anchors": (
         [sample("a", "a"), sample("b", "a")],
-        r"group 'a' must have one sample .* its anchor; samples 0 and 1 \(from 0\) are both",
+        r"group 'a' has two anchors \(samples 0 and 1, counted from 0\); exactly one may have",
     ),
 }
 

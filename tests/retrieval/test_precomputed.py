@@ -13,8 +13,11 @@ from loupe.schemas.embedding import PrecomputedEmbedder
 from loupe.schemas.errors import FormatError
 
 IMAGES = np.random.default_rng(0).standard_normal((3, 4))
-NO_ARRAY = r"texts\.npy is no \.npy file, is cut, or holds objects; wanted an array of numbers$"
+NO_ARRAY = r"texts\.npy is not a \.npy file, is cut off, or holds objects; expected numbers$"
 TEXTS = np.random.default_rng(1).standard_normal((6, 4)).astype(np.float16)
+
+IMAGE_NAMES = [f"images/{number}.jpg" for number in range(1, 4)]
+TEXT_NAMES = [f"text {number}" for number in range(6)]
 
 
 @pytest.fixture
@@ -32,7 +35,7 @@ def unit(rows: NDArray[np.floating]) -> NDArray[np.float64]:
 
 
 def test_rows_keep_their_order_and_have_unit_length(spec: PrecomputedEmbedder) -> None:
-    images, texts = read_vectors(spec, images=3, texts=6)
+    images, texts = read_vectors(spec, IMAGE_NAMES, TEXT_NAMES)
     assert images.dtype == texts.dtype == np.float32
     np.testing.assert_allclose(images, unit(IMAGES), atol=1e-7)
     np.testing.assert_allclose(texts, unit(TEXTS), atol=1e-7)
@@ -40,9 +43,9 @@ def test_rows_keep_their_order_and_have_unit_length(spec: PrecomputedEmbedder) -
 
 def test_a_row_count_that_differs_from_the_release_is_refused(spec: PrecomputedEmbedder) -> None:
     with pytest.raises(FormatError, match=r"images\.npy must have a row for each of the 4 images"):
-        read_vectors(spec, images=4, texts=6)
+        read_vectors(spec, [*IMAGE_NAMES, "4.jpg"], TEXT_NAMES)
     with pytest.raises(FormatError, match=r"each of the 5 texts .* its shape is \(6, 4\)"):
-        read_vectors(spec, images=3, texts=5)
+        read_vectors(spec, IMAGE_NAMES, TEXT_NAMES[:5])
 
 
 def save_archive(path: Path) -> None:
@@ -61,8 +64,12 @@ def test_invalid_vector_files_are_refused(
         (lambda path: np.save(path, np.array([{}] * 6)), NO_ARRAY),
         (save_archive, NO_ARRAY),
         (lambda path: path.write_bytes(b"PK\x03\x04 a zip that ends early"), NO_ARRAY),
-        (lambda path: np.save(path, np.zeros((6, 4))), "it holds only zeros"),
+        (
+            lambda path: np.save(path, np.zeros((6, 4))),
+            r"zeros; the first such row is that of text 0",
+        ),
         (lambda path: np.save(path, np.full((6, 4), np.nan)), "NaN"),
+        (lambda path: np.save(path, np.diag([0, 1, 1, np.nan, 1, 1])), "row is that of text 3"),
         (lambda path: np.save(path, np.ones(6)), r"its shape is \(6,\)"),
         (lambda path: np.save(path, np.ones((6, 5))), "rows of one length; got 5 and 4"),
     ]
@@ -70,7 +77,7 @@ def test_invalid_vector_files_are_refused(
         with subtests.test(sentence=sentence):
             write(spec.texts)
             with pytest.raises(FormatError, match=sentence):
-                read_vectors(spec, images=3, texts=6)
+                read_vectors(spec, IMAGE_NAMES, TEXT_NAMES)
 
 
 def test_vectors_are_pinned_by_their_digest(spec: PrecomputedEmbedder) -> None:
@@ -90,5 +97,5 @@ def test_vectors_with_another_digest_are_refused(
     with pytest.raises(FormatError, match=rf"texts\.npy has the SHA-256 .*{asked.texts_sha256}$"):
         pinned(asked)
     spec.images.unlink()
-    with pytest.raises(FormatError, match=r"images\.npy is no file"):
+    with pytest.raises(FormatError, match=r"images\.npy is not a file"):
         pinned(spec)

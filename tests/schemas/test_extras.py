@@ -32,7 +32,7 @@ from loupe.sources.web import open_downloader
 video = Path(sys.argv[1])
 source = VideoSourceSpec(name="street", videos=(str(video),), licence="CC0-1.0")
 pipeline = ufine6926_pipeline()
-(finding,) = pipeline.checks(UFine6926Build(sources=(source,)), load_profile("builtin"))
+finding, *_ = pipeline.checks(UFine6926Build(sources=(source,)), load_profile("builtin"))
 print(finding.detail, finding.remedy)
 for needs in (
     lambda: opened_container(str(video), video.name).__enter__(),  # in another process, usually

@@ -8,6 +8,7 @@ from loupe.schemas.licences import (
     PUBLIC_DOMAIN,
     US_GOVERNMENT_WORK,
     licence_name,
+    nearest_licence,
     one_of,
     permits_release,
 )
@@ -72,6 +73,7 @@ def test_unknown_licences_have_no_name_and_do_not_permit_a_release(
         "MIT",
         "CC",
         "CC BY-SA-ND",
+        "CC BY 5.0",
         "CC BY 4.0, but ask first",
         "sampling+",
         f"{CC}/licenses/sampling+/1.0/",
@@ -155,3 +157,26 @@ def test_one_of_several_licences_permits_only_what_all_permit() -> None:
     assert not permits_release("one of CC-BY, something else")
     assert licence_name(free) == free
     assert licence_name("one of CC-BY, something else") is None
+
+
+def test_a_misspelt_licence_is_recognised_and_terms_in_other_words_are_not(
+    subtests: pytest.Subtests,
+) -> None:
+    cases: list[tuple[str, str | None]] = [
+        ("CC-BY-4.O", "CC-BY-4.0"),
+        ("CCBY4", "CC-BY-4.0"),
+        ("CC BY 5.0", "CC-BY-4.0"),
+        ("CC0-1", "CC0-1.0"),
+        ("apache2", "Apache-2.0"),
+        ("MIT License", "MIT"),
+        ("CC BY 4.0", None),
+        ("MIT OR CC-BY-4.0", None),
+        ("LicenseRef-Ours", None),
+        ("Research use only", None),
+        ("internal", None),
+        ("CC BY 4.0 (annotations)", None),
+        ("", None),
+    ]
+    for text, meant in cases:
+        with subtests.test(text=text):
+            assert nearest_licence(text) == meant

@@ -11,7 +11,13 @@ from typing import Any
 import psutil
 import pytest
 
-from loupe.schemas.limited import LimitExceededError, iterate_limited, memory_limit, run_limited
+from loupe.schemas.limited import (
+    LimitExceededError,
+    end_workers,
+    iterate_limited,
+    memory_limit,
+    run_limited,
+)
 from tests.schemas.limited_calls import (
     RefusalError,
     arrays,
@@ -29,6 +35,23 @@ LIMITS: Any = {"seconds": 20, "memory": 1 << 28}
 def test_a_worker_is_reused_and_is_another_process() -> None:
     first = run_limited(process_id, **LIMITS)
     assert first == run_limited(process_id, **LIMITS) != os.getpid()
+
+
+@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="needs /proc")
+def test_workers_that_decode_get_no_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
+    secrets = {
+        name: f"secret of {name}"
+        for name in ("OPENAI_API_KEY", "LOUPE_DATABASE_URL", "AWS_SECRET_ACCESS_KEY", "HTTPS_PROXY")
+    }
+    for name, value in secrets.items():
+        monkeypatch.setenv(name, value)
+    end_workers()
+    for inherits in (False, True):  # a step of the user may need them
+        pid = run_limited(process_id, **LIMITS, inherits=inherits)
+        variables = Path(f"/proc/{pid}/environ").read_bytes().decode()
+        assert [value in variables for value in secrets.values()] == [inherits] * len(secrets)
+        assert f"PATH={os.environ['PATH']}" in variables
+    end_workers()
 
 
 def test_a_call_that_takes_too_long_is_ended_and_the_next_works() -> None:

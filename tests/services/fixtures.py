@@ -32,12 +32,10 @@ from tests.requirements import REQUIRE_ALL
 from tests.services.migrated import migrate_home, migrated_database
 
 PEOPLE = (
-    *("Ann Browser", "Bea Browser", "Dan Browser", "Emil Desk"),
-    *("Anna Roles", "Ben Roles", "Dora Roles"),
+    *("Ann Browser", "Bea Browser", "Dan Browser", "Cleo Browser", "Fay Desk", "Paula Pages"),
+    *("Emil Desk", "Anna Roles", "Ben Roles", "Dora Roles"),
 )
-"""All people whom tests add with `annotators`. Their workspaces are created in one command, which
-takes as long as creating one.
-"""
+"""All people whose workspaces tests use, created in one command, which takes as long as for one."""
 
 
 class AnnotatorAccount(NamedTuple):
@@ -60,7 +58,8 @@ def new_token(url: str, email: str, password: SecretStr) -> SecretStr:
 class LabelStudioServer(NamedTuple):
     """A real, empty Label Studio; an empty `database_url` means SQLite.
 
-    `workspaces` are those of `PEOPLE`; they are created when the first annotator is requested.
+    `workspaces` are those of `PEOPLE`; they are created when the first is requested. `given` are
+    the people who were requested.
     """
 
     home: Path
@@ -69,6 +68,7 @@ class LabelStudioServer(NamedTuple):
     password: SecretStr
     database_url: str
     workspaces: dict[str, Workspace]
+    given: set[str]
 
     @property
     def token(self) -> str:
@@ -80,16 +80,26 @@ class LabelStudioServer(NamedTuple):
         """The settings of the installation that this Label Studio belongs to."""
         return load_settings(home=self.home, label_studio_database_url=self.database_url)
 
-    def annotators(
-        self, store: Store, *names: str, roles: tuple[Role, ...] = ("annotator",)
-    ) -> list[AnnotatorAccount]:
-        """Add some of `PEOPLE` with their workspaces. No two tests add the same person."""
+    def workspace(self, name: str) -> Workspace:
+        """Return the workspace of one of `PEOPLE`, once.
+
+        What one test leaves in a workspace changes what another sees there: the first page is a
+        list instead of a task if there are two projects, and has no instructions after an answer.
+        """
         if not self.workspaces:
             created = add_workspaces(self.settings, PEOPLE)
             self.workspaces.update(zip(PEOPLE, created, strict=True))
+        assert name not in self.given, f"{name} works for another test: name one of your own"
+        self.given.add(name)
+        return self.workspaces[name]
+
+    def annotators(
+        self, store: Store, *names: str, roles: tuple[Role, ...] = ("annotator",)
+    ) -> list[AnnotatorAccount]:
+        """Add some of `PEOPLE`, each for one test only, with their workspaces."""
         accounts = []
         for name in names:
-            workspace = self.workspaces[name]
+            workspace = self.workspace(name)
             added = add_annotator(store, name, NAME, workspace.user_id, roles)
             save_workspace(self.home, added.pseudonym, workspace.credentials)
             email, password = workspace.credentials.email, workspace.credentials.password
@@ -145,6 +155,7 @@ def label_studio(
             password=credentials.label_studio_password,
             database_url=database_url,
             workspaces={},
+            given=set(),
         )
     finally:
         stop(home, NAME)

@@ -8,18 +8,23 @@ from typing import ClassVar
 
 import pytest
 
+from loupe.db.reviews import add_annotator
+from loupe.db.store import Store
 from loupe.models.profiles.loader import load_profile, validate_profile
 from loupe.models.profiles.settings import load_settings
+from loupe.schemas.embedding import TransformersEmbedder
 from loupe.schemas.profile import Profile, VllmChat
 from loupe.services.diagnosis import (
     Finding,
     Verdict,
     check_models,
+    check_specs,
     diagnose,
     gpu_lack,
     keys_sent,
     specs_of,
 )
+from loupe.services.label_studio import NAME
 from loupe.services.process import free_port
 
 
@@ -99,6 +104,25 @@ def test_an_unreachable_model_server_is_reported_with_its_start_command() -> Non
     assert finding.verdict is Verdict.LACKING
     assert finding.detail == f"http://127.0.0.1:{port}/v1 does not answer (ConnectError)"
     assert finding.remedy == f"vllm serve org/model --host 127.0.0.1 --port {port}"
+
+
+def test_a_revision_that_may_change_is_named_and_a_commit_is_served(
+    monkeypatch: pytest.MonkeyPatch, base_url: str
+) -> None:
+    monkeypatch.setenv("MODEL_API_KEY", ModelServer.key)
+
+    def found(revision: str, address: str) -> Finding:
+        key = "MODEL_API_KEY"
+        model = {"base_url": address, "api_key_variable": key, "revision": revision}
+        return check(provider="openai", **model)
+
+    commit = "8adb042d524ecd5c26d3e3ba0e3fbcf7e2d0864c"
+    assert "revision 'main' is not pinned" in found("main", base_url).detail
+    assert found("main", base_url).verdict is Verdict.OK
+    assert "pinned" not in found(commit, base_url).detail
+    absent = f"http://127.0.0.1:{free_port()}/v1"
+    assert f"serve org/model --revision {commit} --host" in found(commit, absent).remedy
+    assert "--revision" not in found("main", absent).remedy
 
 
 def test_an_unset_key_variable_is_reported(monkeypatch: pytest.MonkeyPatch, base_url: str) -> None:
@@ -187,6 +211,21 @@ def test_missing_parts_of_embedders_are_reported_as_absent(tmp_path: Path) -> No
     assert precomputed.verdict is Verdict.OK
 
 
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [("weights", "write './weights' if it is meant"), ("./other", "other does not exist")],
+)
+def test_a_build_lacks_an_embedder_whose_folder_is_not_there(
+    name: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "weights").mkdir()
+    spec = TransformersEmbedder(provider="transformers", name=name, revision="1")
+    (finding,) = check_specs([spec], of_build=True)
+    assert finding.verdict is Verdict.LACKING
+    assert message in finding.detail
+
+
 def gpus(folder: Path, *mebibytes: int) -> None:
     """Write a driver's program that states the memory of these GPUs."""
     program = folder / "nvidia-smi"
@@ -213,3 +252,22 @@ def test_the_memory_of_gpus_is_checked_for_models_that_are_loaded_here(
         with subtests.test(memories=memories, lack=lack):
             gpus(tmp_path, *memories)
             assert gpu_lack(spec) == lack
+
+
+def test_five_annotators_need_postgresql(tmp_path: Path) -> None:
+    store = Store.open(f"sqlite:///{tmp_path / 'loupe.db'}")
+    for number in range(5):
+        assert database_of_label_studio(tmp_path).verdict is Verdict.OK
+        add_annotator(store, f"Ann {number}", NAME, number, ("annotator",))
+    store.close()
+    found = database_of_label_studio(tmp_path)
+    assert (found.verdict, "5 annotators" in found.detail) == (Verdict.ABSENT, True)
+    assert "LOUPE_LABEL_STUDIO_DATABASE_URL" in found.remedy
+    with_postgres = database_of_label_studio(tmp_path, "postgresql://loupe@127.0.0.1/desk")
+    assert with_postgres.verdict is Verdict.OK
+
+
+def database_of_label_studio(home: Path, database_url: str = "") -> Finding:
+    own = load_settings(home=home, label_studio_database_url=database_url)
+    (found,) = [one for one in diagnose(own) if one.subject == "database of Label Studio"]
+    return found

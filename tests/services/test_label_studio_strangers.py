@@ -124,6 +124,13 @@ def test_without_a_login_pages_redirect_to_the_login_page(
         assert re.match(r"/user/login/\?next=/", answer.headers["Location"]), path
 
 
+def test_a_refused_request_begins_no_session(stranger: httpx.Client) -> None:
+    for session in ({}, {"Cookie": "sessionid=ended"}):
+        answer = stranger.patch("/api/drafts/1", headers=session)
+        assert answer.status_code == httpx.codes.UNAUTHORIZED
+        assert not answer.cookies, "a late refusal would end the session of a login in another tab"
+
+
 def test_an_invalid_token_is_refused(stranger: httpx.Client) -> None:
     for headers in ({"Authorization": "Token 0" * 20}, {"Authorization": "Bearer a.b.c"}):
         for path in ("/metrics", "/api/projects", "/api/users/", "/docs/api/schema/json/"):

@@ -186,6 +186,7 @@ def test_a_registered_deployment_runs_to_completion(prefect: Prefect) -> None:
     variables = (prefect.workplace / "environment.txt").read_text().split()
     assert "SOMEBODYS_SECRET" not in variables
     assert not (prefect.home.parent / "planted").exists()  # no file of the working folder ran
+    assert (prefect.home / "prefect" / "runner_storage").is_dir()  # not shared in /tmp
 
 
 @pytest.mark.prefect
@@ -223,9 +224,17 @@ def test_the_user_interface_asks_for_the_password(prefect: Prefect, browser: Any
     page = browser.new_page()
     page.goto(f"{prefect.url}/")
     page.wait_for_url("**/login*")
+
+    def answer_to(password: str) -> int:
+        page.get_by_role("textbox").or_(page.locator("input")).first.fill(f"loupe:{password}")
+        with page.expect_response(lambda one: "authorization" in one.request.headers) as answer:
+            page.keyboard.press("Enter")
+        return int(answer.value.status)
+
+    assert answer_to("another") == 401
+    assert "/login" in page.url
     secret = load_credentials(prefect.home).prefect_password.get_secret_value()
-    page.get_by_role("textbox").or_(page.locator("input")).first.fill(f"loupe:{secret}")
-    page.keyboard.press("Enter")
+    assert answer_to(secret) == 200
     page.wait_for_url("**/dashboard*")
     page.close()
 

@@ -1,31 +1,17 @@
-"""The servers behind Caddy: addresses, certificates, cookies and invitations."""
+"""The servers behind Caddy: addresses and certificates."""
 
-import re
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
 
-from loupe.models.profiles.settings import load_settings
 from loupe.schemas.errors import UsageError
 from loupe.services.blob_server import create_app
-from loupe.services.caddy import NAME as CADDY
-from loupe.services.caddy import caddyfile, start_caddy
+from loupe.services.caddy import caddyfile
 from loupe.services.desk_server.loupe_desk.tickets import with_tickets
-from loupe.services.label_studio import (
-    NAME,
-    add_workspaces,
-    invitation,
-    start_label_studio,
-)
-from loupe.services.process import free_port, stop
 from loupe.services.public import PublicSite, parse_public, public_site, save_public_site
-from tests.services.migrated import migrate_home
 
 SHA256 = "ab" * 32
-PASSWORD = "a-long-password-9x"
 
 
 def test_a_public_address_is_https_and_a_host_name() -> None:
@@ -81,46 +67,3 @@ def test_the_image_server_answers_to_its_public_name_only_if_there_is_one() -> N
         app = create_app(lambda *_: b"", lambda *_: None, lambda _: None, [], hosts)
         found = TestClient(app, base_url="http://images.desk.example.org").get("/health")
         assert found.status_code == status
-
-
-@pytest.mark.label_studio
-@pytest.mark.browser
-def test_an_invited_annotator_sets_a_password_and_logs_in_over_https(
-    stopping: Callable[[str], Path], label_studio_environment: Path, browser: Any
-) -> None:
-    """The link works once, and cookies are sent over https only."""
-    home = stopping(CADDY)
-    migrate_home(label_studio_environment, home)
-    site = PublicSite(url=f"https://desk.localhost:{free_port()}")
-    save_public_site(home, site)
-    service = start_label_studio(home, free_port(), label_studio_environment)
-    try:
-        assert service.port is not None
-        start_caddy(home, site, {"": service.port})
-        own = load_settings(home=home)
-        (workspace,) = add_workspaces(own, ["Ida Invited"])
-        email = workspace.credentials.email
-        assert email is not None
-        link = invitation(own, email)
-        assert link.startswith(f"{site.origin()}/welcome/")
-        context = browser.new_context(ignore_https_errors=True)
-        page = context.new_page()
-        page.goto(link)
-        assert email in page.inner_text("main")
-        for field in ("#id_new_password1", "#id_new_password2"):
-            page.fill(field, PASSWORD)
-        page.click("button")
-        page.wait_for_url("**/user/login/**")
-        page.fill("input[name=email]", email)
-        page.fill("input[name=password]", PASSWORD)
-        page.click("button[type=submit]")
-        page.wait_for_url(re.compile("/projects/"))
-        cookies = {one["name"]: one["secure"] for one in context.cookies()}
-        assert cookies["sessionid"]
-        assert all(cookies.values())
-        page.goto(link)
-        assert "does not work any more" in page.inner_text("main")
-        context.close()
-    finally:
-        stop(home, CADDY)
-        stop(home, NAME)

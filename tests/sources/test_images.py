@@ -1,4 +1,6 @@
+import random
 import unicodedata
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -6,7 +8,7 @@ import pytest
 from PIL import Image
 
 from loupe.schemas.base import sha256_of
-from loupe.sources.decoding import decoded
+from loupe.sources.decoding import ImageRefusedError, decoded, upright
 from loupe.sources.images import (
     ImageLimits,
     ImageProblem,
@@ -17,7 +19,7 @@ from loupe.sources.images import (
 )
 from loupe.sources.records import SourceRow
 from tests.sources.carriers import CARRIERS, contains_place
-from tests.sources.pictures import encoded, png_header
+from tests.sources.pictures import encode, encoded, png_header
 
 DATA = Path("../shared/data")
 needs_data = pytest.mark.skipif(not DATA.is_dir(), reason=f"{DATA} is not on this machine")
@@ -52,6 +54,32 @@ def test_an_image_without_metadata_keeps_its_bytes(
             assert image.data == data
             assert image.sha256 == image.source_sha256 == sha256_of(data)
             assert (image.width_px, image.height_px, image.media_type) == (24, 48, media_type)
+
+
+def verdict(check: Callable[[bytes, int], object], data: bytes) -> str:
+    """Return why a check refuses an image, or "fine"."""
+    try:
+        check(data, ImageLimits().max_pixels)
+    except ImageRefusedError as refusal:
+        return refusal.reason
+    return "fine"
+
+
+def test_a_damaged_jpeg_is_judged_as_by_computing_its_pixels(subtests: pytest.Subtests) -> None:
+    chance = random.Random(1)
+    noise = Image.effect_noise((120, 90), 80).convert("RGB")
+    for is_progressive in (False, True):
+        with subtests.test(is_progressive=is_progressive):
+            whole = encode(noise, "JPEG", progressive=is_progressive)
+            verdicts = set()
+            for _ in range(200):
+                data = bytearray(whole)
+                at, length = chance.randrange(len(data)), chance.randrange(1, 400)
+                data[at : at + length] = chance.choice((b"", chance.randbytes(length)))
+                wanted = verdict(decoded, bytes(data))
+                assert verdict(upright, bytes(data)) == wanted
+                verdicts.add(wanted)
+            assert verdicts >= {"fine", "truncated_image", "undecodable_image"}
 
 
 def test_a_place_is_removed_from_every_carrier(subtests: pytest.Subtests, tmp_path: Path) -> None:

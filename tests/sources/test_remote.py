@@ -75,6 +75,23 @@ def bucket(s3_endpoint: str, monkeypatch: pytest.MonkeyPatch) -> Any:
     return client
 
 
+@pytest.fixture
+def google_bucket(monkeypatch: pytest.MonkeyPatch, free_tcp_port: int) -> Iterator[Any]:
+    """The file system of a local emulator of Google Cloud Storage, with a bucket."""
+    from gcp_storage_emulator.server import create_server
+
+    server = create_server("127.0.0.1", free_tcp_port, in_memory=True, default_bucket=BUCKET)
+    server.start()
+    monkeypatch.setenv("STORAGE_EMULATOR_HOST", f"http://127.0.0.1:{free_tcp_port}")
+    # the emulator does not speak gRPC, in which gcsfs asks for hierarchical namespaces
+    monkeypatch.setenv("GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT", "false")
+    import gcsfs
+
+    yield gcsfs.GCSFileSystem(token="anon")
+    gcsfs.GCSFileSystem.clear_instance_cache()
+    server.stop()
+
+
 def uploaded(client: Any, folder: Path, prefix: str) -> None:
     for path in folder.rglob("*"):
         if path.is_file():
@@ -105,6 +122,16 @@ def test_a_bucket_gives_what_the_folder_gives(tmp_path: Path, bucket: Any, write
     address = f"s3://{BUCKET}/{writer}/{path.relative_to(tmp_path).as_posix()}"
     copies = tmp_path / "copies"
     assert what_is_read(name, address, copies) == what_is_read(name, path, copies)
+
+
+def test_a_bucket_of_google_gives_what_the_folder_gives(tmp_path: Path, google_bucket: Any) -> None:
+    path = table(tmp_path, pictures())
+    files = {one.relative_to(tmp_path): one for one in tmp_path.rglob("*") if one.is_file()}
+    for name, file in files.items():
+        google_bucket.pipe(f"{BUCKET}/data/{name.as_posix()}", file.read_bytes())
+    copies = tmp_path / "copies"
+    read = what_is_read("csv", f"gs://{BUCKET}/data/{path.name}", copies)
+    assert read == what_is_read("csv", path, copies)
 
 
 def test_a_web_server_gives_what_the_folder_gives(tmp_path: Path) -> None:

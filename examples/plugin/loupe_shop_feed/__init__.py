@@ -24,7 +24,7 @@ class ShopFeed(loupe.Format):
                 sku, photo, title = item.get("sku"), item.get("photo"), item.findtext("title")
                 if sku and photo and title:
                     named = {"identity": sku, "file_path": photo, "split": split}
-                    yield SourceRow(index=at, captions=(title,), positions=(0,), **named)
+                    yield SourceRow(index=at, captions=(title,), **named)
                 else:
                     why = {"reason": "missing_field", "detail": "wanted sku, photo and title"}
                     yield BadRow(index=at, **why, **bad)
@@ -71,17 +71,13 @@ class MeanColour:
     """An embedder: the mean colour of an image, and of a text the colours that it names."""
 
     def __init__(self, spec: Any) -> None:
-        self.ref, self.dimension = spec.ref, 3
+        self.shift = spec.options.get("shift", 1e-3)
 
     def embed_images(self, images: Sequence[Any]) -> Any:
         """Return a vector for each image."""
-        return _units([np.asarray(one).reshape(-1, 3).mean(axis=0) for one in images])
+        return [np.asarray(one).reshape(-1, 3).mean(axis=0) + self.shift for one in images]
 
     def embed_texts(self, texts: Sequence[str]) -> Any:
         """Return a vector for each text."""
-        return _units([[word in one.lower() for word in ("red", "green", "blue")] for one in texts])
-
-
-def _units(rows: Any) -> Any:
-    found = np.asarray(rows, np.float32) + 1e-3
-    return found / np.linalg.norm(found, axis=1, keepdims=True)
+        named = [[word in one.lower() for word in ("red", "green", "blue")] for one in texts]
+        return np.asarray(named, np.float32) + self.shift

@@ -64,7 +64,7 @@ def checked_architecture(content: Any, where: str) -> Architecture:
         ModelError: it is not; the sentence names `where` and why.
     """
     if not _has_parts(content):
-        raise ModelError(f"{where} is no architecture of OpenCLIP; wanted {', '.join(_PARTS)}")
+        raise ModelError(f"{where} is not an OpenCLIP architecture; expected {', '.join(_PARTS)}")
     reason = _strange(content, content["vision_cfg"], content["text_cfg"])
     if reason:
         raise ModelError(

@@ -3,7 +3,7 @@
 import math
 import multiprocessing
 import re
-from collections import defaultdict, deque
+from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, cached_property
@@ -23,6 +23,7 @@ from loupe.schemas.base import digest_of
 from loupe.schemas.cfam import CfamAugmentation, CfamBackbone, CfamTraining
 from loupe.schemas.decoders import DECODER_FAULTS, FORMATS, as_rgb, too_many_scans
 from loupe.schemas.errors import UsageError
+from loupe.schemas.grouping import grouped
 from loupe.schemas.validation import fault_of
 
 Batch = tuple[int, ...]
@@ -67,9 +68,7 @@ class IdentityBatches:
             )
         self._images = [pair.image for pair in pairs]
         self._size, self._portion, self._seed = size, images_per_identity, seed
-        places: defaultdict[int, list[int]] = defaultdict(list)
-        for place, pair in enumerate(pairs):
-            places[pair.identity].append(place)
+        places = grouped((pair.identity, place) for place, pair in enumerate(pairs))
         self._places = dict(sorted(places.items()))
         portions = sum(map(self._portion_count, self._places.values()))
         self.batches_per_epoch = max(1, portions * images_per_identity // size)
@@ -91,9 +90,8 @@ class IdentityBatches:
 
     def _portions(self, places: list[int], chance: np.random.Generator) -> list[Batch]:
         """The pairs of one identity in portions; neighbours show different images."""
-        by_image: defaultdict[int, list[int]] = defaultdict(list)
-        for place in chance.permutation(places):
-            by_image[self._images[place]].append(int(place))
+        mixed = chance.permutation(places).tolist()
+        by_image = grouped((self._images[place], place) for place in mixed)
         rounds = max(map(len, by_image.values()))
         order = [
             own[turn] for turn in range(rounds) for own in by_image.values() if turn < len(own)

@@ -46,7 +46,7 @@ document.addEventListener("click", event => {
     body.selectedItems = { all: true, excluded: [current] };
     const said = await send(url, { ...options, body: JSON.stringify(body) });
     window.loupeProgress?.(said);
-    if (!said.ok) return null;
+    if (said.status !== 200) return null;
     const text = await said.text();
     loadImages(JSON.parse(text).data);
     return text;
@@ -59,21 +59,25 @@ document.addEventListener("click", event => {
     ahead = { after: current, at: Date.now(), text };
   };
 
-  // Why somebody gets no tasks of this queue: the note of the queue, if it says so.
+  // Why somebody gets no tasks of this queue, or of some queues: their notes, if they say so.
   const explain = async () => {
-    const found = await send(`/api/projects/${location.pathname.split("/")[2]}/`).catch(() => null);
-    const note = found?.ok ? (await found.json()).description ?? "" : "";
-    if (!note.startsWith("Suspended:") || document.querySelector("#loupe-note")) return;
-    const line = Object.assign(document.createElement("p"), { id: "loupe-note", textContent: note });
+    const queue = /^\/projects\/(\d+)/.exec(location.pathname)?.[1];
+    const said = await send(queue ? `/api/projects/${queue}/` : "/api/projects/?page_size=100").catch(() => null);
+    const found = said?.ok ? await said.json() : {};
+    const notes = (found.results ?? [found]).filter(one => one.description?.startsWith("Suspended:"))
+      .map(one => queue ? one.description : `${one.title}. ${one.description}`);
+    if (!notes.length || document.querySelector("#loupe-note")) return;
+    const line = Object.assign(document.createElement("p"), { id: "loupe-note", textContent: notes.join("\n") });
     line.setAttribute("role", "alert");
     document.body.append(line);
   };
+  window.loupeExplain = explain;
 
   const awaitBatch = async (url, options) => {
     if (!window.Htx?.noTask) return;
     explain();
     const said = document.hidden ? null : await send(url, options).catch(() => null);
-    if (said?.ok) return location.reload();
+    if (said?.status === 200) return location.reload();
     const found = said && await window.loupeNextQueue();
     if (found) return location.assign(found);
     // The table that this page belongs to is gone, with the last of its tasks.
@@ -122,10 +126,11 @@ document.addEventListener("click", event => {
       ? new Response(kept, { headers: JSON_TYPE })
       : await send(address, options);
     if (!kept) window.loupeProgress?.(said);
-    if (said.ok) {
+    if (said.status === 200) {
       timer = setTimeout(look, PAUSE_MS, url, options, (await said.clone().json()).id);
-    } else if (said.status === 404) {
+    } else if (said.status === 204) {  // the desk's word for no further task; Label Studio's is 404
       timer = setTimeout(awaitBatch, PAUSE_MS, url, options);
+      return new Response('{"detail": "There are no tasks."}', { status: 404, headers: JSON_TYPE });
     }
     return said;
   };
@@ -216,8 +221,8 @@ document.addEventListener("click", event => {
   }, true);
 })();
 
-// That an image could not be loaded is said in plain words, not in those for developers, and it can be
-// asked for again; drafts are kept.
+// That an image could not be loaded, or a request failed, is said in plain words, not in those for
+// developers. The image can be asked for again; drafts are kept.
 (() => {
   const say = (place, text) => {
     const line = document.createElement("p"), again = document.createElement("button");
@@ -229,12 +234,23 @@ document.addEventListener("click", event => {
     line.append(text, " ", again);
     place.replaceChildren(line);
   };
-  const MISSING = "The image could not be loaded.";
+  // What scrolls can be reached and scrolled with the keyboard.
+  const SCROLLS = [".loupe-given-all", ".loupe-captions", ".loupe-warnings", ".loupe-texts ul"].map(one => `${one}:not([tabindex])`).join();
+  let looking = 0;
+  const lookForScrolling = () => {
+    looking = 0;
+    for (const part of document.querySelectorAll(SCROLLS)) if (part.scrollHeight > part.clientHeight) part.tabIndex = 0;
+  };
+  const MISSING = "The image could not be loaded.", FAULT = /(?:Runtime|Server) error: /;
   new MutationObserver(() => {
     for (const fault of document.querySelectorAll("[data-testid^='error:']:not(:has(.loupe-unloaded))")) say(fault, MISSING);
     const editor = document.querySelector(".lsf-editor:not([role])");
     editor?.setAttribute("role", "main");
     editor?.setAttribute("aria-label", "Task");
+    looking ||= requestAnimationFrame(lookForScrolling);
+    for (const line of document.querySelectorAll("[class*='toast__content'], [class*='toast__content'] *, [role=status]")) {
+      for (const text of line.childNodes) if (FAULT.test(text.data)) text.data = text.data.replace(FAULT, "");
+    }
   }).observe(document, { childList: true, subtree: true });
   document.addEventListener("error", event => {
     const image = event.target;
@@ -242,6 +258,113 @@ document.addEventListener("click", event => {
     const place = document.createElement("span");
     image.replaceWith(place);
     say(place, MISSING);
+  }, true);
+})();
+
+// Images in texts open large, with the mouse or with Enter: the wheel or + and - zoom, dragging or the
+// arrows move. Label Studio does the same for the images of its own tags. Images that are choices open
+// with Shift and the mouse, or with Enter, as a click and the space bar choose them.
+(() => {
+  const IMAGE = ".loupe img[src*='/blobs/']", STEP = 1.25, FAR = 60;
+  const dialog = document.createElement("dialog"), image = new Image(), close = document.createElement("button");
+  let scale = 1, left = 0, top = 0;
+  dialog.id = "loupe-zoom";
+  dialog.setAttribute("aria-label", "Image, enlarged");
+  close.type = "button";
+  close.textContent = "Close (Escape)";
+  dialog.append(image, close);
+  const draw = () => { image.style.transform = `translate(${left}px, ${top}px) scale(${scale})`; };
+  const zoom = (by, x = innerWidth / 2, y = innerHeight / 2) => {
+    const to = Math.min(16, Math.max(1, scale * by)), ratio = to / scale;
+    const fromLeft = x - innerWidth / 2, fromTop = y - innerHeight / 2;
+    left = to === 1 ? 0 : fromLeft - (fromLeft - left) * ratio;
+    top = to === 1 ? 0 : fromTop - (fromTop - top) * ratio;
+    scale = to;
+    draw();
+  };
+  const move = (x, y) => { left += x; top += y; draw(); };
+  const open = shown => {
+    [scale, left, top] = [1, 0, 0];
+    image.src = shown.src;
+    image.alt = shown.alt;
+    draw();
+    if (!dialog.isConnected) document.body.append(dialog);
+    dialog.showModal();
+    close.focus();
+  };
+  // A button that is no longer shown keeps the focus until the next frame is drawn, and would get the
+  // keys that are meant for the task.
+  const shut = () => {
+    close.blur();
+    dialog.close();
+  };
+  const KEYS = {
+    Escape: shut,
+    "+": () => zoom(STEP), "=": () => zoom(STEP), "-": () => zoom(1 / STEP), "0": () => zoom(0),
+    ArrowLeft: () => move(FAR, 0), ArrowRight: () => move(-FAR, 0), ArrowUp: () => move(0, FAR), ArrowDown: () => move(0, -FAR),
+  };
+  addEventListener("keydown", event => {
+    if (!dialog.open) return;
+    event.stopPropagation();
+    if (!KEYS[event.key]) return;
+    event.preventDefault();
+    KEYS[event.key]();
+  }, true);
+  dialog.addEventListener("wheel", event => {
+    event.preventDefault();
+    zoom(event.deltaY < 0 ? STEP : 1 / STEP, event.clientX, event.clientY);
+  }, { passive: false });
+  dialog.addEventListener("pointermove", event => { if (event.buttons === 1) move(event.movementX, event.movementY); });
+  image.addEventListener("dragstart", event => event.preventDefault());
+  close.addEventListener("click", shut);
+  const isOffered = element => element.matches?.(IMAGE) && !element.closest("label, button, a");
+  const opens = (event, shown) => {
+    event.preventDefault();
+    event.stopImmediatePropagation();
+    open(shown);
+  };
+  document.addEventListener("click", event => {
+    if (isOffered(event.target)) open(event.target);
+    else if (event.shiftKey && event.target.matches?.(IMAGE)) opens(event, event.target);
+  }, true);
+  document.addEventListener("keydown", event => {
+    if (event.key !== "Enter" || event.ctrlKey || event.metaKey) return;
+    const shown = isOffered(event.target) ? event.target : event.target.matches?.(".loupe label input") && event.target.closest("label").querySelector(IMAGE);
+    if (shown) opens(event, shown);
+  }, true);
+  new MutationObserver(() => {
+    for (const found of document.querySelectorAll(`${IMAGE}:not([tabindex])`)) {
+      if (!isOffered(found)) continue;
+      found.tabIndex = 0;
+      found.title ||= "Enlarge";
+    }
+  }).observe(document, { childList: true, subtree: true });
+})();
+
+// Label Studio fits an image to its place and keeps that zoom if the place changes, as when a phone is
+// turned or a scroll bar appears, which crops small images. They are fitted again, unless somebody has
+// zoomed.
+(() => {
+  const PLACE = ".loupe .lsf-object [class^='container']", fitted = new WeakMap();
+  const tagOf = place => [...(window.Htx?.annotationStore?.selected?.names?.values() ?? [])]
+    .find(tag => tag.type === "image" && tag.containerRef === place);
+  const fitting = tag => Math.max(1, tag.maxScale);
+  const places = new ResizeObserver(changes => {
+    for (const { target } of changes) {
+      const tag = tagOf(target);
+      if (!tag || ![fitted.get(tag), fitting(tag)].includes(tag.currentZoom)) continue;
+      tag.onResize(target.offsetWidth, target.offsetHeight, true);
+      if (tag.currentZoom !== fitting(tag)) tag.sizeToFit();
+      fitted.set(tag, tag.currentZoom);
+    }
+  });
+  document.addEventListener("load", event => {
+    const place = event.target.closest?.(PLACE);
+    if (place) setTimeout(() => {  // when Label Studio has fitted it
+      const tag = tagOf(place);
+      if (tag) fitted.set(tag, tag.currentZoom);
+      places.observe(place);
+    });
   }, true);
 })();
 
@@ -258,6 +381,7 @@ document.addEventListener("click", event => {
   const isWithoutTasks = /^\/projects\/?$/.test(location.pathname) && !location.search.includes("queues");
   if (!isWithoutTasks) return;
   document.documentElement.classList.add(SAID);
+  document.addEventListener("DOMContentLoaded", window.loupeExplain);
   setTimeout(look, LOOK_MS);
 })();
 

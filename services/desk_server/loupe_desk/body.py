@@ -204,11 +204,18 @@ def _is_whole(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
+def _is_selection(value: Any) -> bool:
+    """Tell whether it is a selection of tasks, the excluded ones by number."""
+    excluded = value.get("excluded") or [] if isinstance(value, dict) else None
+    return isinstance(excluded, list) and all(map(_is_whole, excluded))
+
+
 # Label Studio would parse a text as JSON or as a number ("nan"), which is not checked here.
 _SHAPES: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "result": (_is_list_of_objects, "a list of objects"),
     "lead_time": (_is_number, "a number"),
     "project": (_is_whole, "a whole number"),
+    "selectedItems": (_is_selection, "an object, with task numbers in a list 'excluded'"),
     "data": (_is_object, "an object"),
     "draft_id": (_is_whole, "a whole number"),
     "annotation": (_is_whole, "a whole number"),

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 from django.conf import settings
 from django.contrib.auth.views import redirect_to_login
 from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.shortcuts import redirect
 
 from loupe_desk.body import (
     BodyRefusedError,
@@ -65,6 +66,8 @@ PASSES: Mapping[str, Pass] = {
     "user-login": Pass(("GET", "POST")),
     "logout": Pass(("GET", "POST")),
     "loupe-invitation": Pass(("GET", "POST")),
+    "oidc_authentication_init": Pass(),
+    "oidc_authentication_callback": Pass(),
     "user-account": Pass(),
     "user-account-anything": Pass(),
     "version": Pass(),
@@ -98,6 +101,9 @@ PASSES: Mapping[str, Pass] = {
     "ml:api:ml-list": Pass(),
     "tasks:api:task-list": Pass(),
     "tasks:api:task-detail": Pass(kind="task"),
+    # questions to the lead
+    "loupe-inbox": Pass(),
+    "loupe-thread": Pass(("GET", "POST"), "task", ("text",)),
     # answers and drafts
     "tasks:api:task-annotations": Pass(("GET", "POST"), "task", _ANSWER),
     "tasks:api:task-drafts": Pass(("GET", "POST"), "task", _DRAFT),
@@ -109,6 +115,8 @@ PASSES: Mapping[str, Pass] = {
 WITHOUT_LOGIN: Mapping[str, Pass] = {
     "user-login": Pass(("GET", "POST")),
     "loupe-invitation": Pass(("GET", "POST")),
+    "oidc_authentication_init": Pass(),
+    "oidc_authentication_callback": Pass(),
     "jwt_auth:token_refresh": Pass(("POST",)),
     "health": Pass(),
     "core.utils.static_serve.serve": Pass(),
@@ -136,8 +144,9 @@ _NUMBERS = {
 class WorkspaceGate:
     """Django middleware that refuses requests without a pass: status 403, or 401 without a login.
 
-    A page requested without a login is redirected to the login page. A login after many failures
-    gets the status 429.
+    A page requested without a login is redirected to the login page, and one that is not the
+    annotator's, such as that of a finished queue, to the annotator's work. A login after many
+    failures gets the status 429.
     """
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
@@ -171,6 +180,8 @@ class WorkspaceGate:
             return _refusal(f"This request is refused: {error}.")
         if not allowed and _is_about_lost_task(request, numbers):
             return JsonResponse({"detail": "This task went to somebody else."}, status=410)
+        if not allowed and _is_page(request):
+            return redirect("/")
         if not allowed:
             return _refusal("This is not part of labelling in your workspace.")
         if _is_draft_of_answered(request, numbers):
@@ -204,16 +215,25 @@ def only_labels(user: Any) -> bool:
     return bool(user.is_authenticated and not user.is_superuser and not _owns_workspace(user))
 
 
+def leads(user: Any) -> bool:
+    """Tell whether the user leads the team: they log in with the account of the installation."""
+    return bool(user.is_authenticated and user.is_staff and not only_labels(user))
+
+
 def _has_pass(request: HttpRequest, passes: Mapping[str, Pass]) -> bool:
     given = passes.get(request.resolver_match.view_name)
     return given is not None and request.method in (*given.methods, "HEAD", "OPTIONS")
 
 
 def _refuse_stranger(request: HttpRequest) -> HttpResponse:
-    is_page = request.method == "GET" and "text/html" in request.headers.get("Accept", "")
-    if is_page:
+    if _is_page(request):
         return redirect_to_login(request.get_full_path(), "user-login")
-    return JsonResponse({"detail": "Log in first, or send a token."}, status=401)
+    detail = "You are not logged in. Log in again in another tab, then go on here."
+    return JsonResponse({"detail": detail}, status=401)
+
+
+def _is_page(request: HttpRequest) -> bool:
+    return request.method == "GET" and "text/html" in request.headers.get("Accept", "")
 
 
 def _is_allowed(request: HttpRequest, path_numbers: Mapping[str, Any]) -> bool:

@@ -47,12 +47,18 @@ class TaskTaking:
     def process_view(
         self, request: HttpRequest, _view: object, _arguments: object, numbers: dict[str, Any]
     ) -> HttpResponse | None:
-        """Reduce a request to delete unopened tasks; refuse answers to tasks that are taken."""
+        """Reduce a request to delete unopened tasks; refuse answers to tasks that are taken.
+
+        A page without a further task asks again and again: an empty answer is not a fault, which
+        Label Studio would log each time.
+        """
         route = request.resolver_match.view_name
         if _is_action(request, "delete_tasks") and UNOPENED in request.headers:
             return self._spare_open_tasks(request)
         if not only_labels(request.user):
             return None
+        if _is_action(request, "next_task") and not _has_next(request):
+            return HttpResponse(status=204)
         if route in _ANSWERS and request.method == "POST" and not self._open.begin(numbers["pk"]):
             return taken_back()
         if route == _SHOWN and request.method == "GET":
@@ -71,20 +77,33 @@ class TaskTaking:
         return None
 
     def _note_next(self, request: HttpRequest, task: int) -> None:
-        chosen = json.loads(request.body or b"{}").get("selectedItems") or {}
-        current = chosen.get("excluded") or []
+        current = _excluded(request)
         if not current:
             self._open.open(task)
             return
         self._open.load_ahead(task)
         for one in current:
-            self._open.still_open(int(one))
+            self._open.still_open(one)
 
 
 def taken_back() -> HttpResponse:
     """Return the answer to a request about a task that somebody else has now."""
     detail = "This task went to somebody else, as nobody had worked on it for an hour."
     return JsonResponse({"detail": detail}, status=410)
+
+
+def _excluded(request: HttpRequest) -> list[int]:
+    """Return the tasks that are on the page that asks for the next one."""
+    chosen = json.loads(request.body or b"{}").get("selectedItems") or {}
+    return [int(one) for one in chosen.get("excluded") or []]
+
+
+def _has_next(request: HttpRequest) -> bool:
+    """Tell whether the project has another task without enough answers."""
+    from tasks.models import Task
+
+    waiting = Task.objects.filter(project=request.GET.get("project"), is_labeled=False)
+    return bool(waiting.exclude(pk__in=_excluded(request)).exists())
 
 
 def _is_action(request: HttpRequest, action: str) -> bool:

@@ -16,12 +16,13 @@ from typing import Any
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 
-from loupe_desk.gate import only_labels
+from loupe_desk.gate import leads, only_labels
 from loupe_desk.tickets import MANAGER, end_of_ticket, ticket, with_tickets
 
 _FOLDER = Path(__file__).parent
 _HEAD = b"<style>%b</style><script>%b</script></head>" % tuple(
-    (_FOLDER / f"annotators.{kind}").read_bytes() for kind in ("css", "js")
+    b"\n".join((_FOLDER / f"{part}.{kind}").read_bytes() for part in ("annotators", "thread"))
+    for kind in ("css", "js")
 )
 _KEY = os.environ["LOUPE_DESK_KEY"]
 _IMAGES = os.environ.get("LOUPE_PUBLIC_IMAGES", "")
@@ -31,6 +32,14 @@ _NEXT_QUEUE = "next"
 _CHOICE = "queues"
 """Makes the list of projects another page than that of somebody without tasks."""
 _MARKER = "loupe-queue:"  # as in `annotate/backend.py`
+LEAD_PAGE = "/lead/"
+# Label Studio's page would take the address for one of its own.
+_LINK_TO_LEAD = (
+    b'<a href="/lead/" target="_blank" onclick="event.stopPropagation()"'
+    b' style="position: fixed; z-index: 20; right: 12px; bottom: 60px;'
+    b" padding: 3px 12px; border-radius: 6px; background: #3a4f9e; color: #fff;"
+    b" font: 500 14px/1.4 sans-serif\">The lead's page</a></body>"
+)
 NO_TASKS = "/projects/"
 """Where the front page leads somebody without any task."""
 _PROJECT_PAGE = re.compile(r"/projects/(\d+)(/data)?/?")
@@ -51,10 +60,12 @@ class LabellingView:
         if _is_next_task(request) and only_labels(request.user):
             _add_progress(request, answer)
         if _takes_tickets(request, answer):
-            origin = _IMAGES if request.is_secure() else ""
-            answer.content = with_tickets(answer.content, _ticket_of(request.user), origin)
+            origin = images_origin(request)
+            answer.content = with_tickets(answer.content, ticket_of(request.user), origin)
         is_page = answer.get("Content-Type", "").startswith("text/html") and not answer.streaming
         if not (is_page or _is_project(request, answer)) or not only_labels(request.user):
+            if is_page and leads(request.user) and request.path != LEAD_PAGE:
+                answer.content = answer.content.replace(b"</body>", _LINK_TO_LEAD, 1)
             return answer
         if not is_page:
             answer.content = _for_annotators(request.user, answer.content)
@@ -97,7 +108,13 @@ def _takes_tickets(request: HttpRequest, answer: HttpResponse) -> bool:
     return only_labels(request.user) or "Authorization" not in request.headers
 
 
-def _ticket_of(user: Any) -> str:
+def images_origin(request: HttpRequest) -> str:
+    """Return the public origin of images, or "" for a browser on this machine."""
+    return _IMAGES if request.is_secure() else ""
+
+
+def ticket_of(user: Any) -> str:
+    """Return a ticket for the images that the user may see."""
     reader = user.pk if only_labels(user) else MANAGER
     return ticket(_KEY, reader, end_of_ticket(time.time()))
 

@@ -3,21 +3,16 @@
 Label Studio's own webhooks reach no loopback address.
 """
 
-import json
-import os
 from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
 from threading import Thread
-from urllib.request import ProxyHandler, Request, build_opener
 
 from django.http import HttpRequest, HttpResponse
 
 from loupe_desk.gate import only_labels
 from loupe_desk.view import NO_TASKS
+from loupe_desk.watcher import WatcherDownError, post
 
-_WATCHER = Path(os.environ["LOUPE_QUEUE_WATCHER"])
-_SIGNED = {"Authorization": f"Bearer {os.environ['LOUPE_DESK_KEY']}"}
 _ROUTES = ("tasks:api:task-annotations", "tasks:api-annotations:annotation-detail")
 _NEXT = "data_manager:dm-actions"
 _TIMEOUT_SECONDS = 2.0
@@ -52,10 +47,6 @@ def _is_without_tasks(request: HttpRequest, route: str, answer: HttpResponse) ->
 
 
 def _post(asking: int | None = None) -> None:
-    """Post to the watcher if one runs; `loupe up` records its URL, which changes."""
-    with suppress(OSError, ValueError, KeyError):
-        url = json.loads(_WATCHER.read_text(encoding="utf-8"))["url"]
-        # as in flows/engine/desks.py
-        body = json.dumps({"asking": asking}).encode()
-        request = Request(f"{url}/answered", body, _SIGNED, method="POST")  # noqa: S310
-        build_opener(ProxyHandler({})).open(request, timeout=_TIMEOUT_SECONDS).close()
+    """Post to the watcher if one runs."""
+    with suppress(WatcherDownError):
+        post("/answered", {"asking": asking}, _TIMEOUT_SECONDS)

@@ -78,6 +78,10 @@ def answer_to(*regions: dict[str, object]) -> ReviewAnswer:
     return answer
 
 
+def test_the_least_length_on_the_page_is_that_of_its_reader() -> None:
+    assert "loupe-least-20" in PAGE.config
+
+
 def test_a_description_becomes_a_caption_by_the_annotator() -> None:
     answer = answer_to(written("text", f"  {DESCRIPTIONS[0]}\n", DRAFT))
     assert answer == ReviewAnswer(

@@ -227,11 +227,10 @@ def assert_text_survives(page: LabellingPage, fields: Fields) -> None:
     assert len(drafts) > 2
 
     page.reload()
-    assert field(page, "note").input_value() == typed["note"]
+    wait_for_text(page, "note", typed["note"])
     page.press(fields.edit)
-    assert {text: field(page, text).input_value() for text in fields.texts} == {
-        text: typed[text] for text in fields.texts
-    }
+    for text in fields.texts:
+        wait_for_text(page, text, typed[text])
     page.press(fields.reject[0])  # the reason is still chosen
     field(page, "note").click()
     result = page.submit()
@@ -245,6 +244,15 @@ def write(page: LabellingPage, name: str) -> str:
     page.press("Control+A")
     page.browser_page.keyboard.insert_text(text)
     return text
+
+
+def wait_for_text(page: LabellingPage, name: str, text: str) -> None:
+    """Wait until a visible field has that text: a draft is put back into it a little later."""
+    page.browser_page.wait_for_function(
+        """([name, text]) => [...document.querySelectorAll(`.loupe [name='${name}']`)]
+          .some(one => one.checkVisibility() && one.value === text)""",
+        arg=[name, text],
+    )
 
 
 def field(page: LabellingPage, name: str) -> Any:

@@ -2,7 +2,9 @@
 
 import re
 from collections.abc import Callable
+from itertools import groupby
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,6 +13,7 @@ from loupe.annotate.interfaces.page import TaskContent
 from loupe.annotate.interfaces.text_pages import RewriteRevision
 from loupe.db.entities import StoredEntity, fetch, new_entity
 from loupe.schemas.errors import IntegrityError
+from loupe.schemas.faithfulness import FaithfulnessReport
 from loupe.schemas.provenance import Role
 from loupe.schemas.quality import CaptionCheck
 from loupe.schemas.records import Rewrite
@@ -80,6 +83,16 @@ def test_the_page_shows_the_objections_of_a_judge(world: World) -> None:
     assert "The left shoulder is left out." in findings
 
 
+def test_a_rewrite_that_no_check_reads_is_not_called_free_of_warnings(world: World) -> None:
+    rewrite = world.add()
+    checked = PAGE.related(world.store, [shown_in(world, rewrite)])[rewrite]
+    fine = checked._replace(report=FaithfulnessReport(verdict="faithful", findings=()))
+    assert fine.findings_html == "<p>No warnings.</p>"
+    assert "What the text states was not checked" in fine._replace(is_read=False).findings_html
+    judged = fine._replace(is_read=False, flags=())
+    assert judged.findings_html == "<p>No warnings.</p>", "a judge reads any language"
+
+
 def test_a_rewrite_without_a_description_is_an_integrity_error(world: World) -> None:
     orphan = new_entity(Rewrite(source="street", text="A man.", author="m@1"), DATASET)
     world.keep(orphan)
@@ -125,10 +138,9 @@ def test_an_edit_becomes_the_successor_of_the_rewrite() -> None:
     )
 
 
-@pytest.mark.soak
 @pytest.mark.label_studio
 @pytest.mark.browser
-def test_an_annotator_edits_a_rewrite(
+def test_an_annotator_edits_a_rewrite_and_is_told_what_is_missing(
     world: World, bench: Bench, keep_screenshot: Callable[[LabellingPage], Path]
 ) -> None:
     drawn = person("rewritten")
@@ -142,14 +154,36 @@ def test_an_annotator_edits_a_rewrite(
     assert page.browser_page.locator("mark.loupe-contradicted", has_text="blue").get_attribute(
         "title"
     ) == ("The coat is red in the description, blue in the rewrite.")
-    page.press("3")
+    page.press("3", "Control+Enter")
+    page.wait_until_objects("Choose why, then submit")
     keep_screenshot(page)
     page.assert_in_view(".loupe-image", ".loupe-write", ".lsf-choice", SUBMIT)
     page.assert_apart(".loupe-image", ".loupe-texts", SUBMIT)
 
     page.press("2")
-    page.press("Enter", "Control+A")
+    page.wait_until_objects("")
+    page.press("Control+Enter")
+    page.wait_until_objects(
+        "Nothing is changed: edit the text, or submit again to accept it as it is"
+    )
+    assert_submit_follows_the_verdict(page.browser_page)
+    page.press("Enter", "Control+A", "Delete", "Control+Enter")
+    page.wait_until_objects("The text is empty: write it, or choose Reject")
     page.type("A woman in a red coat has a black bag.")
     page.press("Escape")
     answer = PAGE.read_annotation(page.submit(), shown)
     assert answer == edited("A woman in a red coat has a black bag.")
+
+
+def assert_submit_follows_the_verdict(tab: Any) -> None:
+    """Assert that Tab leads from the verdict through the bar below it to the submit button."""
+    tab.locator(".loupe-verdict input:checked").focus()
+    where = f"""document.activeElement.closest(`.loupe, {SUBMIT}, .lsf-bottombar`)?.className"""
+    passed: list[bool] = []
+    while not passed or not tab.locator(f"{SUBMIT}:focus").count():
+        assert len(passed) < 20, passed
+        tab.keyboard.press("Tab")
+        passed.append("loupe" in str(tab.evaluate(where)).split())
+    assert [in_task for in_task, _ in groupby(passed)][-1:] == [False]
+    assert len(list(groupby(passed))) <= 2, passed
+    tab.evaluate("document.activeElement.blur()")

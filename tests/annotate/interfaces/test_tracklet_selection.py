@@ -176,6 +176,15 @@ def test_an_annotator_splits_a_tracklet_by_keyboard(
     numbers = [str(frame.frame) for frame in shown.record(Tracklet).frames]
     (content,) = PAGE.contents(sqlite_store, [shown], bench.images_url)
     page = bench.open(PAGE, content, pictures, "Do these frames show one person")
+    frames = page.browser_page.locator(".loupe-strip input")
+    guessed = frames.evaluate_all("all => all.findIndex(one => one.checked)")
+    tick_others = "(all, but) => all.forEach((one, at) => at === but || one.click())"
+    frames.evaluate_all(tick_others, guessed)
+    page.press("1", "Control+Enter")
+    page.wait_until_objects("Every frame is dropped: keep one, or choose Drop")
+    frames.evaluate_all(tick_others, guessed)
+    page.wait_until_objects("")
+
     page.press("c", "d", "1", "4")
     page.assert_in_view(".loupe-frame", ".loupe-other", ".loupe-verdict")
     page.assert_apart(".loupe-strip", ".loupe-verdict", ".loupe-others")
@@ -183,12 +192,16 @@ def test_an_annotator_splits_a_tracklet_by_keyboard(
     page.assert_in_view(".loupe-frame", ".loupe-cut", ".loupe-verdict")
     page.assert_apart(".loupe-strip", ".loupe-verdict", ".loupe-cuts")
     keep_screenshot(page)
+    page.browser_page.locator(".loupe-frame img").first.click(modifiers=["Shift"])
+    enlarged = page.browser_page.locator("#loupe-zoom img")
+    enlarged.wait_for()
+    page.press("Escape", "e")  # at once
     answer = PAGE.read_annotation(page.submit(), shown)
     assert isinstance(answer, ReviewAnswer)
     assert answer.verdict == "edit"
     assert answer.choices == {
         "verdict": ("split",),
-        "dropped": (numbers[3],),
+        "dropped": (numbers[3], numbers[4]),
         "cuts": (numbers[17],),
         "same_person": (),
     }

@@ -4,7 +4,7 @@ from typing import Literal
 import pytest
 
 from loupe.demo.composer.rewriter import RuleRewriter
-from loupe.flows.ufine3c.faithfulness import check_faithfulness
+from loupe.flows.faithfulness import check_faithfulness
 from loupe.schemas.faithfulness import FaithfulnessReport, RewritePair
 from loupe.schemas.profile import BuiltinRewriter, FaithfulnessSettings
 from tests.person_sets import REAL, own_texts, real_texts

@@ -23,19 +23,27 @@ class People:
     """The dataset: three people with two images each, and embeddings of images and texts."""
 
     def __init__(self, run: RunContext, folder: Path) -> None:
-        annotations = write_people(folder, Granularity.FINE, identities=3, images=2, captions=2)
         self.run = run
-        self._spec = SourceSpec(
-            name="source",
+        self._specs: list[SourceSpec] = []
+        self.grow(people=3, folder=folder)
+
+    def grow(self, people: int, folder: Path) -> None:
+        """Add a source with people, each with two images, for the next build."""
+        annotations = write_people(
+            folder, Granularity.FINE, identities=people, images=2, captions=2
+        )
+        spec = SourceSpec(
+            name="source" if not self._specs else f"source-{len(self._specs)}",
             format="cuhk-pedes",
             annotations=annotations,
             images=annotations.parent,
             licence="CC0-1.0",
         )
+        self._specs.append(spec)
 
     def build(self, version: str) -> BuildReport:
         """Build a version, as a run of the pipeline does."""
-        build = UFine3CBuild(dataset=DATASET, sources=(self._spec,), version=version)
+        build = UFine3CBuild(dataset=DATASET, sources=tuple(self._specs), version=version)
         profile = load_profile("builtin")
         return run_pipeline(self.run, ufine3c_pipeline(), build, profile, lambda: None)
 

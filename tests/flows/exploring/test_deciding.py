@@ -1,6 +1,7 @@
 """Decisions of the lead from the explorer, and what the next run makes of them."""
 
 import json
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -12,11 +13,12 @@ from loupe.db.entities import find
 from loupe.db.gold import gold_items
 from loupe.db.reviews import priorities
 from loupe.flows.engine.context import RunContext
-from loupe.flows.exploring.deciding import Wanted, plan_decision
+from loupe.flows.exploring.deciding import Wanted, answer_form, plan_decision
 from loupe.flows.exploring.items import StoreItems
 from loupe.flows.exploring.session import folder_of
 from loupe.release.format.row_files import read_release
 from loupe.schemas.errors import UsageError
+from loupe.schemas.records import Image
 from tests.flows.command_line import Loupe
 from tests.flows.exploring.conftest import DATASET, People
 
@@ -59,6 +61,32 @@ def test_the_next_release_lacks_what_was_rejected_until_it_is_reopened(people: P
     assert released(people.build("1.2.0").release) == first
 
 
+def test_a_caption_is_rejected_without_its_image(people: People) -> None:
+    run = people.run
+    first = released(people.build("1.0.0").release)
+    image = next(iter(people.items.read(sorted(first)[:1])))
+    caption = next(text for text in image.texts if text.kind == "caption")
+    wanted = Wanted(
+        action="reject", reason="it is wrong", items=(image.id,), caption=caption.text[:-1].upper()
+    )
+    asked = {"action": "reject", "reason": "it is wrong", "items": [image.id]}
+    asked["caption"] = wanted.caption
+    is_usable, sentence = answer_form(run, asked)
+    assert is_usable, "the plan is a normal answer"
+    phrase = plan_decision(run, wanted).phrase
+    assert f"To confirm, type: {phrase}." in sentence
+    assert re.fullmatch(r"reject \d captions?", phrase)
+    assert answer_form(run, {**asked, "confirm": "yes"})[0] is False
+    assert answer_form(run, {**asked, "confirm": phrase})[0] is True
+    release = people.build("1.1.0").release
+    assert released(release) == first
+    assert release is not None
+    texts = {one.text for row in read_release(release).rows for one in row.captions}
+    assert caption.text not in texts
+    with pytest.raises(UsageError, match="no caption of 1 image has 'unicorn'"):
+        plan_decision(run, wanted.model_copy(update={"caption": "unicorn"}))
+
+
 def test_what_two_rejected_images_share_is_active_once_both_are_reopened(people: People) -> None:
     """What an image is not the only reason for stays inactive."""
     run = people.run
@@ -88,6 +116,26 @@ def test_items_are_sent_to_people_and_made_gold(people: People) -> None:
     waiting = {one.entity.id for one in candidates(run.store, queue) if needs_review(queue, one)}
     assert waiting == rewrites
     assert priorities(run.store, REWRITES) == dict.fromkeys(rewrites, 1)
+
+
+def test_an_image_or_a_caption_of_it_is_rejected_by_name(people: People, loupe: Loupe) -> None:
+    store = people.run.store
+    people.build("1.0.0")
+    image = next(find(store, DATASET, "image"))
+    path = image.record(Image).file_path
+    words = next(text.text for item in people.items.read([image.id]) for text in item.texts)
+    why = "--reason", "blurred", "--yes"
+    done = loupe("reject", DATASET, path, "--caption", words, *why)
+    assert done.out == "rejected 1 caption; the next run leaves them out\n"
+    assert "add --yes" in loupe("reject", DATASET, path, *why[:2]).err
+    done = loupe("reject", DATASET, image.id[:10], *why)
+    assert done.out == "rejected 1 image; the next run leaves them out\n"
+    assert states(people.run, "image").count("rejected") == 1
+    assert loupe("reject", DATASET, path, "--undo", *why).exit_code == 0
+    assert "rejected" not in states(people.run, "image")
+    refused = loupe("reject", DATASET, f"{path}g", *why)
+    assert (refused.exit_code, f"did you mean {path}?" in refused.err) == (2, True)
+    assert "there is no dataset" in loupe("reject", "peple", path, *why).err
 
 
 def test_a_withdrawn_image_is_gone(people: People) -> None:

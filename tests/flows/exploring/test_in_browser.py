@@ -134,7 +134,7 @@ class Page:
         fields = form.locator("input")
         fields.nth(1).fill(REASON)
         fields.nth(2).fill(tag)
-        fields.nth(4).fill(confirm)
+        fields.nth(5).fill(confirm)
         with self.page.expect_response(re.compile("/operators/.*/execute")) as answered:
             form.get_by_role("button", name="Execute").click()
         answer: dict[str, str] = answered.value.json()
@@ -142,7 +142,7 @@ class Page:
 
 
 def test_what_is_rejected_in_the_page_is_not_in_the_next_release(
-    explorer: Explorer, people: People, browser: Any
+    explorer: Explorer, people: People, browser: Any, tmp_path: Path
 ) -> None:
     opened = Page(browser, explorer)
     opened.showing("6")
@@ -151,6 +151,11 @@ def test_what_is_rejected_in_the_page_is_not_in_the_next_release(
     opened.lasso()
     opened.reload()
     chosen = opened.tag([0, 2], "same")
+    asked = opened.decide("same")
+    assert "To confirm, type: reject 2." in asked
+    opened.page.get_by_text("Operator executed", exact=True).wait_for()
+    assert not opened.page.get_by_text("Operator execution failed").count()
+    opened.reload()
     planned = opened.decide("same", "reject 3")
     assert "'reject 3' does not confirm it. To confirm, type: reject 2." in planned
     assert "4 captions" in planned
@@ -158,13 +163,15 @@ def test_what_is_rejected_in_the_page_is_not_in_the_next_release(
     opened.reload()
     assert "rejected 2 images" in opened.decide("same", "reject 2")
     assert {item.fields["state"] for item in people.items.read(chosen)} == {"rejected"}
+    people.grow(people=4, folder=tmp_path / "more")  # three of them are there already
     release = people.build("1.1.0").release
     assert release is not None
     rows = {row.image_entity_id for row in read_release(release).rows}
     assert rows == set(people.items.ids()) - set(chosen)
-    opened.reload()  # shows what the run has changed
+    opened.reload()  # shows what the run has changed and added
+    opened.showing("8")
     opened.filter("state", "rejected")
-    opened.showing("2 of 6")
+    opened.showing("2 of 8")
     (rejected, *_) = people.items.read(chosen)
     opened.page.locator(f"img[src*='{rejected.id[:8]}-']").first.dblclick()
     for text in rejected.texts:

@@ -4,16 +4,19 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+from PIL import Image, ImageFilter
 
 from loupe.db.decisions import decide
 from loupe.db.entities import AgentRef, NewDecision
 from loupe.db.exploring import changed_images, mark_now
-from loupe.flows.exploring.items import Filter, ReleaseItems, Value
+from loupe.flows.exploring.items import Filter, Item, ReleaseItems, Value
+from loupe.flows.exploring.looks import Looks
 from loupe.flows.exploring.table import NOTHING_COMPARED, Compared, require_fields, write_table
 from loupe.flows.exploring.vectors import best_space, image_vectors, neighbours
 from loupe.models.profiles.loader import load_profile
 from loupe.schemas.base import sha256_of
 from loupe.schemas.errors import IntegrityError, UsageError
+from tests.api.shop import draw_photograph
 from tests.db.review_samples import Desk
 from tests.flows.exploring.conftest import DATASET, People
 from tests.release.notice_samples import notice_of
@@ -75,6 +78,27 @@ def test_the_table_holds_vectors_neighbours_and_only_what_filters_keep(
             assert len(row["vector"]) == vectors.rows.shape[1]
 
 
+def test_files_tell_their_size_and_what_is_blurred(tmp_path: Path) -> None:
+    draw_photograph(tmp_path / "sharp.jpg", 1)
+    with Image.open(tmp_path / "sharp.jpg") as picture:
+        picture.filter(ImageFilter.GaussianBlur(8)).save(tmp_path / "blurred.jpg")
+    (tmp_path / "torn.jpg").write_bytes(b"torn")
+    names = ("sharp", "blurred", "torn", "missing")
+    items = [
+        Item(name, name, str(tmp_path / f"{name}.jpg"), 320, 240, name, (), {}) for name in names
+    ]
+    looks = Looks(tmp_path / "looks.json")
+    sharp, blurred, torn, missing = looks.fields(items)
+    assert sharp["bytes"] == (tmp_path / "sharp.jpg").stat().st_size
+    assert (sharp["blurred"], blurred["blurred"]) == (False, True)
+    assert sharp["sharpness"] > blurred["sharpness"]  # type: ignore[operator]
+    assert (torn, missing) == ({"bytes": 4}, {})
+    looks.keep()
+    (tmp_path / "sharp.jpg").write_bytes(b"torn")  # its digest is known, so it is not read again
+    again = next(Looks(tmp_path / "looks.json").fields(items[:1]))
+    assert again == {**sharp, "bytes": 4}
+
+
 @pytest.mark.parametrize(
     ("condition", "kept"),
     [
@@ -127,6 +151,16 @@ def test_only_images_with_something_new_have_changed(people: People) -> None:
     agent = AgentRef("person", "somebody")
     decide(store, [NewDecision(first, "reject", agent), NewDecision(text.id, "reject", agent)])
     assert changed_images(store, DATASET, before) == {first, second}
+
+
+def test_images_of_a_build_that_goes_on_are_new(people: People, tmp_path: Path) -> None:
+    people.build("1.0.0")
+    before, known = mark_now(people.run.store), set(people.items.ids())
+    people.grow(people=4, folder=tmp_path / "more")  # three of them are there already
+    people.build("1.1.0")
+    added = set(people.items.ids()) - known
+    assert len(added) == 2
+    assert changed_images(people.run.store, DATASET, before) == added
 
 
 def test_open_tasks_and_the_agreement_of_people_are_fields(people: People) -> None:

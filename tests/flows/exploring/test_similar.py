@@ -67,6 +67,9 @@ def test_an_image_finds_itself_and_texts_find_images(people: People) -> None:
     cosines = sorted((rows @ embedder.embed_texts([text])[0]).tolist(), reverse=True)
     by_text = similar_images(store, profile, text, [DATASET], 6)
     assert [one.similarity for one in by_text] == pytest.approx(cosines, abs=1e-4)
+    hosted = load_profile("hosted")
+    with pytest.raises(UsageError, match="by builtin loupe-colour-lexicon@1: choose a profile"):
+        similar_images(store, hosted, text, [DATASET], 6)
     with pytest.raises(UsageError, match="did you mean people"):
         similar_images(store, profile, text, ["peple"], 6)
 
@@ -81,7 +84,9 @@ def test_the_command_takes_a_file_and_the_api_gives_the_same(
     first = people.items.ids()[0]
     file = tmp_path / "query.jpg"
     file.write_bytes(people.items.image(first)[0])
-    shown = loupe("similar", file, "--dataset", DATASET, "--count", "2", "--json")
+    shown = loupe(
+        "similar", file, "--dataset", DATASET, "--count", "2", "--profile", "builtin", "--json"
+    )
     found = json.loads(shown.out)
     assert found[0]["similarity"] == 1.0
     assert [one.id for one in similar(file, datasets=[DATASET], count=2)] == [

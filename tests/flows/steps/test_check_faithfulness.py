@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from loupe.flows.ufine3c.faithfulness import check_faithfulness
+from loupe.flows.faithfulness import check_faithfulness
 from loupe.schemas.faithfulness import FaithfulnessReport, RewritePair
 from loupe.schemas.profile import FaithfulnessSettings
 from loupe.schemas.records import Rejection

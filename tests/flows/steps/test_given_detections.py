@@ -10,9 +10,9 @@ from loupe.db.entities import find
 from loupe.demo.worlds.street import DETECTIONS, StreetWorld, load_street_truth
 from loupe.flows.engine.context import RunContext
 from loupe.flows.engine.report import StageReport
+from loupe.flows.engine.video_import import import_videos, take_videos
 from loupe.flows.ufine6926.given_detections import GivenDetector, given_detections
 from loupe.flows.ufine6926.tracking import plan_tracking, track_videos
-from loupe.flows.ufine6926.video_import import import_videos, take_videos
 from loupe.models.tracking.detector import Frame, PersonDetector
 from loupe.schemas.build import VideoSourceSpec
 from loupe.schemas.errors import ConfigurationError

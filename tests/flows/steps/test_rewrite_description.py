@@ -1,7 +1,7 @@
 import json
 
 from loupe.flows.answers import object_schema, text_schema
-from loupe.flows.ufine3c.rewriting import read_rewrite, request_rewrite
+from loupe.flows.rewriting import read_rewrite, request_rewrite
 from loupe.prompts.loader import load_prompt
 from loupe.schemas.chat import ChatAnswer
 from loupe.schemas.records import Rejection

@@ -8,7 +8,6 @@ import torch
 from numpy.typing import NDArray
 
 from loupe.models.fairmot.detector import FairMOTPersonDetector, Size, letterbox, network_input
-from loupe.models.fairmot.network import load_network
 from loupe.models.registry import build_detector
 from loupe.models.tracking.detector import Detections, Frame, PersonDetector
 from loupe.schemas.errors import ModelError
@@ -56,7 +55,7 @@ def noise(height: int = 120, width: int = 210, seed: int = 0) -> Frame:
 def literal_detections(path: Path, frame: Frame, threshold: float) -> NDArray[np.float64]:
     """Reference: (n, 5) box and score of every peak, unordered, without suppression."""
     with torch.inference_mode():
-        maps = load_network(path)(
+        maps = FairMOTPersonDetector(spec_of(path)).network(
             torch.from_numpy(network_input(letterbox(frame.pixels, Size(96, 64))))
         )
     scores = 1 / (1 + np.exp(-maps.centres[0, 0].double().numpy()))

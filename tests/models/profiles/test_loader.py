@@ -38,6 +38,21 @@ def test_a_shipped_profile_has_two_rewriters_and_embedders(subtests: pytest.Subt
             assert ({one.provider for one in embedders} == {"builtin"}) is (name == "builtin")
 
 
+def test_the_first_chat_model_that_rewrites_judges_unless_it_is_turned_off(own: Path) -> None:
+    first = load_profile(str(own), NOTHING)
+    assert first.judge is not None
+    (rewriter,) = first.rewrite.models
+    assert first.judge.model.ref == rewriter.ref
+    assert first.judge.model.sampling.temperature == 0
+    assert load_profile(str(own), {"LOUPE_PROFILE__JUDGE": "false"}).judge is None
+    other = load_profile(str(own), {"LOUPE_PROFILE__JUDGE__PROMPT": "own.md"})
+    assert other.judge is not None
+    assert (other.judge.prompt, other.judge.model.ref) == ("own.md", rewriter.ref)
+    assert load_profile("builtin", NOTHING).judge is None
+    with pytest.raises(ConfigurationError, match=r"judge of profile 'builtin': model is missing"):
+        load_profile("builtin", {"LOUPE_PROFILE__JUDGE__PROMPT": "own.md"})
+
+
 def test_the_hosted_profile_needs_only_one_key_and_one_address() -> None:
     variables = {"LOUPE_PROFILE__SERVER__BASE_URL": "http://127.0.0.1:1/v1"}
     profile = load_profile("hosted", variables)

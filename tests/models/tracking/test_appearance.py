@@ -1,3 +1,7 @@
+import os
+import subprocess
+import sys
+
 import numpy as np
 
 from loupe.models.tracking.appearance import (
@@ -8,6 +12,8 @@ from loupe.models.tracking.appearance import (
     signatures,
 )
 from loupe.models.tracking.detector import Pixels
+from loupe.schemas.base import sha256_of
+from loupe.schemas.processes import PYTHON
 from tests.models.tracking.walkers import Walker, frame_of
 
 RED = Walker(50, 50)
@@ -53,6 +59,32 @@ def test_different_clothes_have_different_embeddings() -> None:
     first = embedding(pixels_of(RED), RED.box(0))
     similarities = [float(first @ embedding(pixels_of(other), other.box(0))) for other in OTHERS]
     assert max(similarities) < 0.6, similarities
+
+
+def test_the_embedding_is_the_same_on_any_processor() -> None:
+    older = {
+        "NPY_DISABLE_CPU_FEATURES": "X86_V3 X86_V4 AVX512_ICL AVX512_SPR",
+        "OPENBLAS_CORETYPE": "Nehalem",
+        "OPENCV_CPU_DISABLE": "AVX512-SKX,AVX2,FMA3,AVX,SSE4.2,SSE4.1",
+        "PYTHONWARNINGS": "ignore",  # of features that this processor lacks anyway
+    }
+    told = subprocess.run(
+        [*PYTHON, "-c", f"from {__name__} import print_digest; print_digest()"],
+        env=os.environ | older,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert told.stdout.strip() == digest_of_embeddings()
+
+
+def digest_of_embeddings() -> str:
+    vectors = [embedding(pixels_of(one), one.box(0)) for one in (RED, *OTHERS)]
+    return sha256_of(np.stack(vectors).tobytes())
+
+
+def print_digest() -> None:
+    sys.stdout.write(digest_of_embeddings())
 
 
 def test_boxes_outside_the_frame_have_embeddings_and_no_boxes_have_none() -> None:

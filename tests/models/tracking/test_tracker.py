@@ -1,12 +1,10 @@
 """Detector and association together."""
 
 import numpy as np
-import pytest
 
 from loupe.models.tracking.association import PersonTracker, TrackedFrame
 from loupe.models.tracking.detector import Detections, Frame
 from loupe.schemas.chat import ModelRef
-from loupe.schemas.errors import IntegrityError
 from loupe.schemas.tracking import AssociationSettings
 
 SETTINGS = AssociationSettings()
@@ -43,11 +41,3 @@ def test_a_restored_tracker_continues_where_the_other_stopped() -> None:
         assert [person.number for person in found.people] == [1]
         assert found.alive == {1}
         assert places(other.follow(frame(number))) == places(found)
-
-
-def test_an_invalid_state_is_refused(subtests: pytest.Subtests) -> None:
-    for state in [b"", b"nonsense"]:
-        with subtests.test(state=state):
-            tracker = PersonTracker(WalkingDetector(), SETTINGS, 25)
-            with pytest.raises(IntegrityError, match="cannot be read"):
-                tracker.restore(state)

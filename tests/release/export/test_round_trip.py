@@ -1,5 +1,6 @@
 """What is exported is imported again: equal images, captions, splits and identities."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -62,3 +63,13 @@ def test_an_export_is_imported_as_it_was_released(
                 if row["captions"] or name != "coco"  # whose images without captions are refused
             ]
             assert imported(name, exports[f"{kind}/{name}"]) == sorted(wanted)
+
+
+@pytest.mark.parametrize("name", ROUND_TRIPS)
+def test_an_import_takes_the_licence_that_its_export_states(exports: Releases, name: str) -> None:
+    folder = exports[f"plain/{name}"]
+    stated = json.loads((folder / "export.json").read_bytes())["sources"]
+    for format_name, annotations, _ in parts(name, folder):
+        assert importer_for(format_name).describe(annotations).licence == stated[0]["licence"]
+        own = importer_for(format_name).describe(annotations, licence="CC0-1.0")
+        assert own.licence == "CC0-1.0"

@@ -44,6 +44,13 @@ def test_the_gallery_shows_rows_spread_over_the_release(
             step = -(-len(rows) // 48)
             assert shown == [*range(1, len(rows) + 1, step)]
             assert all((report / "thumbs" / f"{number}.jpg").is_file() for number in shown)
+            splits = re.findall(r"row [\d,]+ · (\w+) · <bdi>", page)
+            assert splits == [rows[number - 1]["split"] for number in shown]
+            identities = re.findall(r"identity <bdi>(.*?)</bdi>", page)
+            if kind in ("contrasts", "tasks"):
+                assert identities == [], "an image is its own"
+            else:
+                assert identities == [str(escape(rows[one - 1]["identity"])) for one in shown]
             assert {path.name for path in report.iterdir()} == {
                 *("index.html", "report.css", "report.json", "thumbs")
             }

@@ -3,8 +3,10 @@
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
+from PIL import Image, ImageOps
 
 from loupe.retrieval.similarity.near_duplicates import NearDuplicates, find_near_duplicates
+from loupe.retrieval.similarity.spectrum import small_colours
 from loupe.schemas.similarity import ImageFingerprint, NearDuplicateSettings
 from tests.retrieval.similarity.literal import drawn_world, literal_kept, literal_pairs
 from tests.retrieval.similarity.pictures import VARIANTS, encoded, street
@@ -125,3 +127,22 @@ def test_kept_images_equal_the_literal_reference(seed: int) -> None:
     assert list(found.doubtful) == [
         pair for pair in pairs if pair.sameness == "doubtful" and {pair.first, pair.second} <= kept
     ]
+
+
+def test_images_of_one_layout_in_other_colours_are_in_doubt() -> None:
+    red, green, blue = street(5).split()
+    data = {
+        "one": encoded(street(5)),
+        "recoloured": encoded(Image.merge("RGB", (blue, red, green))),
+    }
+    data |= {kind: vary(street(5)) for kind, vary in VARIANTS.items()}
+    data |= {"grey": encoded(ImageOps.grayscale(street(5)))}
+    loose = NearDuplicateSettings(spectrum_distance=0.2, doubtful_spectrum_distance=0.2)
+    found = find_near_duplicates(
+        fingerprints(data), loose, colours_of=lambda name: small_colours(data[name])
+    )
+    assert found.kept == ("one", "recoloured")
+    assert {(pair.first, pair.second) for pair in found.doubtful} == {found.kept}
+    (cluster,) = found.clusters
+    assert set(cluster.members) == {"one", "grey", *VARIANTS}
+    assert len(find_near_duplicates(fingerprints(data), loose).kept) == 1

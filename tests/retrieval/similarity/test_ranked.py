@@ -78,7 +78,7 @@ def test_invalid_embeddings_are_refused(subtests: pytest.Subtests, tmp_path: Pat
 
 def test_a_file_that_is_not_an_array_is_refused(tmp_path: Path) -> None:
     (tmp_path / "e.npy").write_bytes(b"no array")
-    for name, problem in (("e.npy", "is no .npy file"), ("missing.npy", "does not exist")):
+    for name, problem in (("e.npy", "is not a .npy file"), ("missing.npy", "does not exist")):
         with pytest.raises(UsageError, match=problem):
             embedding_similarity(tmp_path / name, 2, "images")
 

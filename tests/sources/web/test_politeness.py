@@ -1,6 +1,5 @@
 """Request rates, pauses and retries."""
 
-import math
 import time
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
@@ -9,7 +8,6 @@ from itertools import pairwise
 import pytest
 
 from loupe.schemas.records import Rejection
-from loupe.sources.web.requests import retry_after_seconds
 from tests.sources.pictures import encoded
 from tests.sources.web.adversary import (
     Adversary,
@@ -126,22 +124,3 @@ def test_waiting_for_a_host_does_not_block_other_hosts(adversary: Adversary) -> 
     with Downloads(adversary, settings, lookup=names) as web:
         web.each(*[adversary.url(host=host) for host in hosts for _ in range(3)])
     assert 1 <= time.monotonic() - started < 7
-
-
-def test_retry_after_may_be_seconds_or_a_date() -> None:
-    assert retry_after_seconds("120") == 120
-    assert retry_after_seconds(" 1.5 ") == 1.5
-    later = format_datetime(datetime.now(UTC) + timedelta(seconds=90), usegmt=True)
-    assert 85 < retry_after_seconds(later) <= 90
-
-
-def test_other_retry_after_values_mean_no_pause() -> None:
-    for header in (None, "", "soon", "-5", "nan", "inf", "Wed, 21 Oct 2015 07:28:00 GMT"):
-        assert retry_after_seconds(header) == 0, header
-    for header in (
-        "Mon, 20 Nov 99999999999999999999 00:00:00 GMT",
-        "Mon, 20 Nov 2026 00:00:00 +99999999999999999999",
-        "Fri, 31 Dec 9999 23:59:59 -2359",
-        "9" * 400,
-    ):
-        assert 0 <= retry_after_seconds(header) < math.inf, header

@@ -47,6 +47,12 @@ class Decide(BaseOperator):
                 description="only images with this tag",
             ),
             StringParameter(
+                name="caption",
+                default="",
+                required=False,
+                description="reject or reopen only captions with these words, not their images",
+            ),
+            StringParameter(
                 name="ground",
                 default="",
                 required=False,

@@ -2,8 +2,10 @@
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from itertools import chain, combinations
 
 import numpy as np
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -91,6 +93,23 @@ def test_the_test_share_is_within_half_a_component_of_the_requested_one(
     in_test = sum(one == "test" for one in splits.values())
     largest = max(map(len, components(images)), default=0)
     assert abs(in_test - share * len(splits)) <= largest / 2 + 1e-9
+
+
+@BUSY_MACHINE
+@given(st.lists(st.integers(1, 6), min_size=1, max_size=8), st.floats(0, 1), st.integers(0, 5))
+def test_no_choice_of_videos_is_nearer_to_the_wanted_share(
+    people: list[int], share: float, seed: int
+) -> None:
+    images = [
+        image(f"{video} {person}", f"video {video}", 1000 * video + person)
+        for video, most in enumerate(people)
+        for person in range(most)
+    ]
+    splits = split(images, share, seed, limits=LeakLimits(hash_bits=0)).splits
+    wanted = share * sum(people)
+    choices = chain.from_iterable(combinations(people, n) for n in range(len(people) + 1))
+    best = min(abs(sum(chosen) - wanted) for chosen in choices)
+    assert abs(list(splits.values()).count("test") - wanted) == pytest.approx(best)
 
 
 @BUSY_MACHINE

@@ -199,7 +199,10 @@ def test_a_track_with_too_few_images_is_rejected_with_reasons() -> None:
     assert rejection is not None
     assert (rejection.stage, rejection.reason) == ("filter_tracks", "too_few_images")
     assert rejection.context["dropped"] == {"too_few_images": 2, "occluded": 1}
-    assert "Track 7 of 'street/one.mp4'" in rejection.detail
+    assert rejection.detail == (
+        "Track 7 of 'street/one.mp4' has 2 usable images, of 3; needed are 3 (least_images). Other "
+        "rules dropped: occluded 1."
+    )
 
 
 def test_without_embeddings_only_image_rules_apply() -> None:

@@ -11,11 +11,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from PIL import Image
 
+from loupe.flows.cropping import MARGIN, cut, encode
 from loupe.flows.ufine6926.crops import (
-    MARGIN,
-    cut,
     cut_person,
-    encode,
     hash_distance,
     measure_quickly,
     perceptual_hash,

@@ -6,14 +6,12 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from loupe.flows.cropping import MARGIN, cut, encode
 from loupe.flows.ufine6926.crops import (
-    MARGIN,
     Boxes,
     ObservationPool,
     PoolState,
     TrackOrigin,
-    cut,
-    encode,
     measure_quickly,
     quality,
 )
@@ -21,6 +19,7 @@ from loupe.flows.ufine6926.noise_filter import filter_track
 from loupe.models.tracking.association import TrackedPerson, unpacked
 from loupe.models.tracking.detector import Frame
 from loupe.schemas.base import sha256_of
+from loupe.schemas.records import Picture
 from loupe.schemas.tracking import FilterSettings
 from loupe.schemas.video import Track
 from tests.flows.steps.tracklets.samples import person
@@ -38,11 +37,11 @@ class Blobs:
         self.stored: dict[str, bytes] = {}
         self.puts = 0
 
-    def put(self, data: bytes, media_type: str) -> str:
-        assert media_type == "image/jpeg"
+    def put(self, data: bytes, crop: Picture) -> Picture:
+        assert (crop.media_type, crop.sha256) == ("image/jpeg", sha256_of(data))
         self.puts += 1
-        self.stored[sha256_of(data)] = data
-        return sha256_of(data)
+        self.stored[crop.sha256] = data
+        return crop
 
 
 def frame(number: int, strength: int) -> Frame:
@@ -166,3 +165,10 @@ def test_a_person_never_inside_the_frame_has_no_track() -> None:
     pool = ObservationPool(4, 8)
     pool.offer(frame(7, 5), seen(box=np.array([-50.0, 0, -10, 60])), NOBODY)
     assert pool.close(Blobs().put, ORIGIN) is None
+
+
+def test_a_crop_is_recorded_as_it_was_stored() -> None:
+    pool = pool_of([(1, 3), (2, 5)], 4)
+    track = pool.close(lambda _data, crop: crop.model_copy(update={"sha256": "0" * 64}), ORIGIN)
+    assert track is not None
+    assert {one.crop.sha256 for one in track.observations} == {"0" * 64}

@@ -37,12 +37,12 @@ def test_unsupported_architectures_are_refused_with_the_reason(subtests: pytest.
 
 
 CHANGES: list[tuple[Callable[[dict[str, Any]], Any], str]] = [
-    (lambda content: content.pop("text_cfg"), "is no architecture of OpenCLIP"),
+    (lambda content: content.pop("text_cfg"), "is not an OpenCLIP architecture"),
     (lambda content: content["text_cfg"].update(vocab_size=1000), "1000 tokens"),
     (lambda content: content["text_cfg"].update(pool_type="last"), "pooled by 'last'"),
     (lambda content: content["text_cfg"].update(no_causal_mask=True), "no_causal_mask"),
     (lambda content: content["vision_cfg"].update(attentional_pool=True), "attentional_pool"),
-    (lambda content: content.update(vision_cfg=3), "is no architecture of OpenCLIP"),
+    (lambda content: content.update(vision_cfg=3), "is not an OpenCLIP architecture"),
 ]
 
 

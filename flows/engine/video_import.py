@@ -1,17 +1,32 @@
 """Import collections of videos: inspect every file and record its digest."""
 
 from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import Any
 
-from loupe.db.entities import NewEntity, StoredEntity, WorkResult, find, find_children, new_entity
-from loupe.flows.engine.context import RunContext
+from loupe.db.entities import (
+    NewEntity,
+    StoredEntity,
+    WorkResult,
+    count_entities,
+    find,
+    find_children,
+    new_entity,
+)
+from loupe.flows.engine.context import PipelineRun, RunContext
 from loupe.flows.engine.importing import Tombstones, register_source
 from loupe.flows.engine.report import Deferred, StageReport, StageResult
 from loupe.flows.engine.runner import Stage, run_each, run_stream
 from loupe.schemas.base import digest_of, sha256_of
-from loupe.schemas.build import VideoSourceSpec
+from loupe.schemas.build import SourceSpec, VideoSourceSpec
+from loupe.schemas.checkout import install_command
+from loupe.schemas.errors import ConfigurationError
+from loupe.schemas.extras import missing_modules
 from loupe.schemas.provenance import Role
 from loupe.schemas.records import Source
 from loupe.schemas.video import Video
+from loupe.services.diagnosis import Finding, lacking
+from loupe.sources.faces import treatment_of
 from loupe.sources.video.finding import FoundVideo, find_all_videos, inspect_video, unknown_rate
 from loupe.sources.video.reader import (
     VideoProblem,
@@ -28,10 +43,36 @@ FORMAT = "videos"
 _NO_ANNOTATIONS = "(none: videos)"
 """Stands for the annotation file of a collection without one; its digest is that of no bytes."""
 
+SPLIT = "split"
+"""The subject of the finding that one video cannot be split, with which a run is still useful."""
 _NUMBER_DIGITS = 15
 
 
-def import_videos(context: RunContext, spec: VideoSourceSpec) -> tuple[NewEntity, StageReport]:
+def read_videos(run: PipelineRun[Any], most: int | None = None) -> None:
+    """Import the videos of all sources of a run, and copy them into its dataset.
+
+    Args:
+        run: the run.
+        most: at most so many of each source.
+
+    Raises:
+        ConfigurationError: none can be used.
+    """
+    specs = [one for one in run.build.sources if isinstance(one, VideoSourceSpec)]
+    for spec in specs:
+        source, imported = import_videos(run.context, spec, most)
+        run.add(imported, take_videos(run.context, run.dataset, source))
+    if not count_entities(run.store, run.dataset, Video.kind):
+        names = " ".join(spec.name for spec in specs)
+        raise ConfigurationError(
+            f"the sources of {run.dataset!r} have no usable video; look at: loupe quarantine "
+            f"{names}"
+        )
+
+
+def import_videos(
+    context: RunContext, spec: VideoSourceSpec, most: int | None = None
+) -> tuple[NewEntity, StageReport]:
     """Import the videos of `spec` into the dataset of its name; later ones are added to it.
 
     A file that was inspected before and is unchanged since (by size and time) is not read again.
@@ -45,6 +86,7 @@ def import_videos(context: RunContext, spec: VideoSourceSpec) -> tuple[NewEntity
         licence=spec.licence,
         citation=spec.citation,
         homepage=spec.homepage,
+        faces=treatment_of(spec.faces),
     )
     entity, source = register_source(context, described, spec)
     stage = Stage(
@@ -80,7 +122,7 @@ def import_videos(context: RunContext, spec: VideoSourceSpec) -> tuple[NewEntity
         tombstones.look()
         return [result(number, one) for number, one in found]
 
-    return entity, run_stream(context, stage, _numbered(spec.videos), work)
+    return entity, run_stream(context, stage, islice(_numbered(spec.videos), most), work)
 
 
 def take_videos(context: RunContext, dataset: str, source: NewEntity) -> StageReport:
@@ -140,3 +182,36 @@ def _version(found: FoundVideo) -> str:
         paths = [located(url)[1] for url in files_of(found.url, found.file_path)]
         versions = [filesystem.ukey(path) for path in paths]
     return versions[0] if len(versions) == 1 else digest_of(*versions)
+
+
+# What can be said of the videos of a build before it is run.
+
+
+def check_videos(
+    sources: Sequence[SourceSpec | VideoSourceSpec], test_share: float | None
+) -> Iterator[Finding]:
+    """Check whether videos can be read, and their people be split into train and test."""
+    specs = [one for one in sources if isinstance(one, VideoSourceSpec)]
+    if not specs:
+        return
+    if missing_modules("video"):
+        yield lacking("videos", "need the extra video", install_command("video"))
+        return
+    is_split = test_share is not None and 0 < test_share < 1
+    if is_split and len(specs) == len(sources) and _is_one_video(specs):
+        yield lacking(
+            SPLIT,
+            "the sources have one video, and all people of a video are in the same split: there "
+            "will be people for training or for testing, not both",
+            "add videos, from which the test set can come; or set test_share = 0 (all for "
+            "training) or 1 (all for testing)",
+        )
+
+
+def _is_one_video(specs: Sequence[VideoSourceSpec]) -> bool:
+    """Tell whether all sources name one video, as far as that is known without a network."""
+    addresses = [address for spec in specs for address in spec.videos]
+    if any("://" in address for address in addresses):
+        return False
+    found = islice((one for one in find_all_videos(addresses) if isinstance(one, FoundVideo)), 2)
+    return len(list(found)) == 1
