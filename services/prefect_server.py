@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import httpx
+from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_fixed
 
 from loupe.models.adapter import may_read
 from loupe.models.profiles.loader import load_profile
@@ -43,6 +44,7 @@ _HEARTBEAT_SECONDS = 30
 _LOST_AFTER_SECONDS = 180.0
 """Time without a heartbeat after which a run counts as crashed; several heartbeats."""
 _ANSWER_SECONDS = 30
+_BUSY_ATTEMPTS = 20  # a second apart
 _PREFECT = (*PYTHON, "-m", "prefect")
 _USER = "loupe"
 _MODEL_VARIABLES = (
@@ -282,8 +284,18 @@ def resume_run(home: Path, server_url: str, run: PausedRun, reason: str) -> None
     _asked(home, server_url, f"flow_runs/{run.id}/resume", {})
 
 
+class _BusyError(ServiceError):
+    """The server's database was locked; nothing was changed."""
+
+
+@retry(
+    retry=retry_if_exception_type(_BusyError),
+    wait=wait_fixed(1),
+    stop=stop_after_attempt(_BUSY_ATTEMPTS),
+    reraise=True,
+)
 def _asked(home: Path, server_url: str, path: str, body: object) -> Any:
-    """Return our server's answer to a request."""
+    """Return our server's answer to a request, which is sent again while its database is locked."""
     try:
         answer = httpx.post(
             f"{server_url}/api/{path}",
@@ -293,6 +305,8 @@ def _asked(home: Path, server_url: str, path: str, body: object) -> Any:
             trust_env=False,
             verify=PLAIN_HTTP,
         )
+        if answer.status_code == httpx.codes.SERVICE_UNAVAILABLE:
+            raise _BusyError(f"the database of the Prefect server at {server_url} stays locked")
         answer.raise_for_status()
     except httpx.HTTPError as error:
         raise ServiceError(

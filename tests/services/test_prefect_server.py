@@ -466,3 +466,19 @@ def test_the_state_of_a_paused_run_is_restated_and_the_run_can_still_be_resumed(
     assert kept["pause_timeout"].startswith("2099")
     resume_run(prefect.home, prefect.url, found, "everything is decided")
     assert prefect.state(run)["type"] != "PAUSED"
+
+
+def test_a_request_is_sent_again_while_the_servers_database_is_locked(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Prefect then answers 503, and has changed nothing."""
+    answers = [httpx.Response(503), httpx.Response(200, json=[])]
+
+    def post(address: str, **_: object) -> httpx.Response:
+        answer = answers.pop(0)
+        answer.request = httpx.Request("POST", address)
+        return answer
+
+    monkeypatch.setattr(httpx, "post", post)
+    assert paused_runs(tmp_path, "http://127.0.0.1:9") == []
+    assert answers == []
