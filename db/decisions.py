@@ -90,6 +90,21 @@ def set_active(
 
 
 @reads
+def deactivated_by(connection: Connection, ids: Iterable[str], agent: AgentRef) -> set[str]:
+    """Return those of the entities that an agent, of any revision, was the last to deactivate."""
+    query = (
+        select(Activation.entity_id, Activation.active, Agent.name)
+        .join(Agent, Agent.id == Activation.agent_id)
+        .order_by(Activation.id)
+    )
+    last = {
+        id_: (active, name)
+        for id_, active, name in rows_in(connection, query, Activation.entity_id, ids)
+    }
+    return {id_ for id_, (active, name) in last.items() if not active and name == agent.name}
+
+
+@reads
 def last_reasons(connection: Connection, entity_ids: Sequence[str]) -> dict[str, str]:
     """Return the reason of the last decision on each entity that has one."""
     last = _last_decisions(connection, entity_ids)

@@ -86,6 +86,10 @@ class NewEntity(NamedTuple):
     parents: Parents
     model_call: str | None
 
+    def linked(self, *links: tuple[Role, str]) -> "NewEntity":
+        """Return the entity with more parents, which are not part of its id."""
+        return self._replace(parents=(*self.parents, *links))
+
 
 class StoredEntity(NamedTuple):
     """An entity in the store; `seq` is its number there, `id` is the same in every store."""

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable
 
 from sqlalchemy import Connection, func, select
 
-from loupe.db.entities import AgentRef, StoredEntity, children_in, rows_in
+from loupe.db.entities import StoredEntity, children_in, rows_in
 from loupe.db.releases import StateMark, current_mark
 from loupe.db.store import reads
 from loupe.db.tables import (
@@ -137,18 +137,6 @@ def releases_with(connection: Connection, ids: Iterable[str]) -> list[str]:
     return sorted(
         {f"{row[0]}@{row[1]}" for row in rows_in(connection, query, ReleaseItem.entity_id, ids)}
     )
-
-
-@reads
-def deactivated_by(connection: Connection, ids: Iterable[str], agent: AgentRef) -> set[str]:
-    """Return those of the entities that an agent was the last to make inactive."""
-    query = select(Activation.entity_id, Activation.agent_id, Activation.active)
-    last: dict[str, bool] = {}
-    for id_, agent_id, active in rows_in(
-        connection, query.order_by(Activation.id), Activation.entity_id, ids
-    ):
-        last[id_] = agent_id == agent.id and not active
-    return {id_ for id_, is_so in last.items() if is_so}
 
 
 @reads

@@ -279,7 +279,7 @@ def queues_of_person(connection: Connection, pseudonym: str) -> list[str]:
 class GateCount(NamedTuple):
     """Number of items whose last decision was made by `policy` (`auto`, `sample:0.1`) or people.
 
-    Reopened items do not count, nor do texts that people wrote instead. `policy` is empty for
+    Reopened and inactive items do not count, nor do texts that people wrote instead. `policy` is empty for
     people; `rejected` of the items were rejected; `last` orders the counts of a queue by their
     newest decision of any kind.
     """
@@ -294,7 +294,7 @@ class GateCount(NamedTuple):
 @reads
 def gate_counts(connection: Connection, dataset: str | None = None) -> list[GateCount]:
     """Return what decided at the gates of a dataset, or of all datasets, by queue."""
-    counts = IS_LAST & (Decision.verdict != "reopen")
+    counts = IS_LAST & (Decision.verdict != "reopen") & (Entity.state != "inactive")
     rejects = counts & (Decision.verdict == "reject")
     counted = (
         func.count(case((counts, Decision.entity_id)).distinct()),

@@ -92,7 +92,7 @@ def rewrite_captions(
     """
     model = DatasetModel(context, plan.inputs.dataset, plan.spec)
     prompt_id = model.store_prompt(plan.prompt).id
-    step = rewrite_step(plan, settings, prompt_id, styles, scope.links)
+    step = rewrite_step(plan, settings, prompt_id, styles, scope)
     return run_llm_step(model, step, scope)
 
 
@@ -101,7 +101,7 @@ def rewrite_step(
     settings: RewriteSettings,
     prompt_id: str,
     styles: Sequence[str] = (),
-    links: Sequence[tuple[Role, str]] = (),
+    scope: Scope = EVERYTHING,
 ) -> LLMStep[StoredEntity, StoredEntity, str]:
     """Return the step in which a model rewrites captions; `prompt_id` is its stored prompt."""
     author, limit = str(plan.spec.ref), settings.max_characters
@@ -116,14 +116,16 @@ def rewrite_step(
 
     def rewrite(answer: Parsed[StoredEntity, str]) -> NewEntity:
         caption = answer.subject
-        return new_entity(
+        parents = [(Role.REWRITE_OF, caption.id), (Role.PROMPTED_BY, prompt_id), *scope.links]
+        rewritten = new_entity(
             Rewrite(source=caption.record(Caption).source, text=answer.value, author=author),
             caption.dataset,
-            parents=[(Role.REWRITE_OF, caption.id), (Role.PROMPTED_BY, prompt_id), *links],
+            parents=parents,
             split=caption.split,
             group=caption.group,
             model_call=answer.call,
         )
+        return rewritten.linked(*scope.later_links)
 
     def output(answers: Sequence[Parsed[StoredEntity, str]]) -> WorkResult:
         """Return the rewrites of a caption; one text in two styles is one rewrite."""

@@ -192,13 +192,14 @@ _PROMOTED = frozenset({Role.PROMOTED_FROM, Role.PROMOTED_WITH})
 """The roles of links from promoted entities to shards, which are part of no id."""
 _LINKED_LATER = {
     "filter_report": frozenset({Role.FILTERED_WITH}),
+    "rewrite": frozenset({Role.WRITTEN_WITH}),
     "tracklet": frozenset({Role.PROPOSED_WITH, Role.TRACKED_WITH}),
     "shard": frozenset({Role.FILTERED_WITH}),
 }
 """By kind, the roles of parents that are not part of an id, such as settings.
 
-If other thresholds lead to the same report, tracklet or shard, it keeps its id and the decisions on
-it, and is linked to those settings as well.
+If other settings lead to the same report, text, tracklet or shard, it keeps its id and the
+decisions on it, and is linked to those settings as well.
 """
 
 

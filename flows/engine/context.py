@@ -15,7 +15,7 @@ from loupe.annotate.backend import Desks
 from loupe.annotate.queues import Queue
 from loupe.db.blobs import BlobStore
 from loupe.db.calls import CostRow, cost_rows, replay_calls
-from loupe.db.decisions import set_active
+from loupe.db.decisions import deactivated_by, set_active
 from loupe.db.entities import (
     LIVE,
     ActivityRecord,
@@ -176,26 +176,30 @@ def sync_active(
     kind: str,
     is_active: Callable[[StoredEntity], bool | None],
     states: Sequence[str] = ("proposed",),
+    agent: AgentRef | None = None,
 ) -> None:
     """Deactivate entities in `states` that are no longer needed; reactivate needed ones.
 
     Entities for which `is_active` returns None are left as they are. A reactivated entity returns
-    to its previous state.
+    to its previous state. What another agent made inactive stays so.
     """
-    for page in pages(find(context.store, dataset, kind, states=(*states, "inactive")), _PAGE):
+    store, agent = context.store, agent or software()
+    for page in pages(find(store, dataset, kind, states=(*states, "inactive")), _PAGE):
         needed = [(one, is_active(one)) for one in page]
-        for active in (False, True):
-            changed = [
-                one.id
-                for one, value in needed
-                if value is active and (one.state == "inactive") is active
-            ]
-            if changed:  # else no transaction, which would wait for other runs
-                set_active(context.store, changed, software(), active=active)
+        unneeded = [one.id for one, value in needed if value is False and one.state != "inactive"]
+        missed = [one.id for one, value in needed if value and one.state == "inactive"]
+        if unneeded:  # else no transaction, which would wait for other runs
+            set_active(store, unneeded, agent, active=False)
+        if missed and (own := deactivated_by(store, missed, agent)):
+            set_active(store, sorted(own), agent, active=True)
 
 
 def sync_active_edits(
-    context: RunContext, dataset: str, kind: str, is_active: Callable[[str], bool | None]
+    context: RunContext,
+    dataset: str,
+    kind: str,
+    is_active: Callable[[str], bool | None],
+    agent: AgentRef | None = None,
 ) -> None:
     """Do the same for entities that people edit: an edit is active if its original is.
 
@@ -210,7 +214,7 @@ def sync_active_edits(
             first = edited[first][0]
         return is_active(first)
 
-    sync_active(context, dataset, kind, follows, (*LIVE, "superseded"))
+    sync_active(context, dataset, kind, follows, (*LIVE, "superseded", "rejected"), agent)
 
 
 @dataclass

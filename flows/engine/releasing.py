@@ -160,7 +160,7 @@ def judge_statistics(
     objects: dict[tuple[str, str], bool] = {}
     beside_images = set[str]()
     for page in pages(find(store, dataset, CaptionCheck.kind)):
-        checks = {one.id: one.record(CaptionCheck) for one in page}
+        checks = {one.id: one.record(CaptionCheck) for one in page if one.state != "inactive"}
         by_judges = {id_: check for id_, check in checks.items() if check.judge}
         parents = fetch_parents(store, by_judges, Role.EXAMINES)
         for id_, check in by_judges.items():

@@ -30,6 +30,7 @@ class Scope:
         later: the settings of this step and those after it: what they made is no input.
         skips_originals: whether captions of sources are none.
         links: the settings that results are made with.
+        later_links: settings that lead to results as well; they are not part of the results' ids.
         agent: who refuses inputs.
         packages: the packages that add the step, its checks or its models, as agents of its work.
     """
@@ -37,6 +38,7 @@ class Scope:
     later: frozenset[str] = frozenset()
     skips_originals: bool = False
     links: tuple[tuple[Role, str], ...] = ()
+    later_links: tuple[tuple[Role, str], ...] = ()
     agent: AgentRef = field(default_factory=software)
     packages: tuple[AgentRef, ...] = ()
 
@@ -60,7 +62,7 @@ class Scope:
 
     def configuration(self, values: dict[str, Any]) -> dict[str, Any]:
         """Return the configuration of a stage: its values, and the settings that it links to."""
-        settings = [id_ for _, id_ in self.links]
+        settings = [id_ for _, id_ in (*self.links, *self.later_links)]
         return {**values, "made_with": settings} if settings else values
 
     def passing_over(

@@ -15,7 +15,7 @@ from loupe.annotate.answers import ReviewAnswer
 from loupe.annotate.gold import GoldLine, add_known_answers
 from loupe.annotate.interfaces.registry import interface_of
 from loupe.annotate.queues import Queue, load_queues, without_left_out
-from loupe.db.decisions import decide, set_active
+from loupe.db.decisions import deactivated_by, decide, set_active
 from loupe.db.entities import (
     LIVE,
     SHORTEST_PREFIX,
@@ -26,7 +26,7 @@ from loupe.db.entities import (
     find,
     find_in_groups,
 )
-from loupe.db.exploring import deactivated_by, rejected_images, releases_with, texts_of
+from loupe.db.exploring import rejected_images, releases_with, texts_of
 from loupe.db.gold import reopen_items
 from loupe.db.reviews import pseudonyms, set_priorities
 from loupe.db.store import Store

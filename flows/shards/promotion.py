@@ -243,7 +243,7 @@ def _linked(entity: NewEntity, tables: Sequence[_Table]) -> NewEntity:
     """Return an entity with links to the shards that its promotion names; its id stays the same."""
     imported, *computed = (one.shard.id for one in tables)
     links = ((Role.PROMOTED_FROM, imported), *((Role.PROMOTED_WITH, one) for one in computed))
-    return entity._replace(parents=entity.parents + links)
+    return entity.linked(*links)
 
 
 def damaged_shards(context: RunContext, dataset: str) -> Iterator[str]:

@@ -498,8 +498,7 @@ class ShardDuplicates(ShardStep):
 
     def _shard(self, shard: StoredEntity) -> NewEntity:
         """Link the shard to the settings; if others lead to the same rows, it stays the same."""
-        made = super()._shard(shard)
-        return made._replace(parents=(*made.parents, (Role.FILTERED_WITH, self.settings)))
+        return super()._shard(shard).linked((Role.FILTERED_WITH, self.settings))
 
     def computed(self, rows: Sequence[ShardRow]) -> list[tuple[RecordResult, bytes | None]]:
         """Return a rejection for each row whose image is not kept."""

@@ -12,16 +12,20 @@ from loupe.annotate.queues import reopen_decided
 from loupe.api.llm import require_list
 from loupe.api.parts import Part, Place
 from loupe.checks.rewrites import described_checks
-from loupe.db.entities import LIVE, StoredEntity, children_of
+from loupe.db.decisions import decide, decided_by_gate
+from loupe.db.entities import NewDecision, StoredEntity, children_of
+from loupe.flows.engine.asked import ask
 from loupe.flows.engine.context import PipelineRun
 from loupe.flows.engine.model_step import StagePlan
-from loupe.flows.engine.runner import get_or_create_entity, store_settings
+from loupe.flows.engine.runner import get_or_create_entity
 from loupe.flows.engine.scope import EVERYTHING, Scope
-from loupe.flows.faithfulness import STAGE, checking_stage
+from loupe.flows.engine.software import software
+from loupe.flows.faithfulness import STAGE as CHECKING
 from loupe.flows.faithfulness import VERSION as CHECK_VERSION
 from loupe.flows.faithfulness import check_rewrites as check_all
+from loupe.flows.faithfulness import checking_stage
 from loupe.flows.forecast import JUDGEMENT, REWRITE, forecast_calls
-from loupe.flows.rewriting import VERSION, plan_rewriting, rewrite_captions
+from loupe.flows.rewriting import STAGE, VERSION, plan_rewriting, rewrite_captions
 from loupe.flows.ufine3c.forecast import rewriters_of
 from loupe.flows.ufine3c.judging import judge_rewrites, plan_judging
 from loupe.prompts.loader import load_prompt
@@ -29,12 +33,11 @@ from loupe.schemas.chat import NamedModel
 from loupe.schemas.errors import UsageError
 from loupe.schemas.faithfulness import FaithfulnessReport
 from loupe.schemas.plugins import plugins
-from loupe.schemas.profile import ChatModelSpec, Profile, RewriteSettings
+from loupe.schemas.profile import ChatModelSpec, JudgeSettings, Profile, RewriteSettings
 from loupe.schemas.provenance import Role
-from loupe.schemas.quality import MeasuredJudge
+from loupe.schemas.quality import CaptionCheck, MeasuredJudge
 from loupe.schemas.records import Caption, Rewrite
 from loupe.schemas.validation import nearest_hint
-from loupe.schemas.video import StageSettings
 from loupe.schemas.wording import many
 
 _IN_A_STYLE = "rewrite_in_style"
@@ -99,6 +102,11 @@ class _Rewriting(Part):
     def run(self, run: PipelineRun[Any]) -> None:
         """Say what is still to be asked, and ask it."""
         scope = run.begin(self)
+        is_own = bool(scope.links)  # a pipeline of one's own replaces the results of all its steps
+        values = {"step": self.name, **self.values(run.profile)}
+        asked = None if is_own else ask(run, STAGE, VERSION, values)
+        if asked:
+            scope = replace(scope, later_links=asked.links)
         plans = self._plans(run.dataset, run.profile, scope)
         for plan in plans:
             run.say(
@@ -107,6 +115,9 @@ class _Rewriting(Part):
         for plan in plans:
             settings = self._settings(run.profile)
             run.add(rewrite_captions(run.context, plan, settings, self.styles, scope))
+        if asked:
+            asked.keep(run, Rewrite, Role.REWRITE_OF)
+            asked.note(run)
 
 
 def rewrite(
@@ -164,49 +175,57 @@ class _Checking(Part):
         checks = self.checks or run.build.checks
         settings = run.profile.faithfulness
         authors = [str(one.ref) for one in rewriters_of(run.profile)]
-        current = self._stored(run, checks, authors)
-        others = [one for one in self._asked(run) if one.id != current]
-        is_own = bool(scope.links)  # a pipeline of one's own replaces the results of all its steps
-        if others and not is_own:
-            scope = replace(scope, links=((Role.WRITTEN_WITH, current),))
-            if any(one.state in LIVE for one in others):
+        asked = ask(run, CHECKING, CHECK_VERSION, self._asked(run, checks, authors))
+        is_own = bool(scope.links)
+        if asked.others and not is_own:
+            scope = replace(scope, links=asked.links)
+            if asked.have_changed:
                 _reopen(run)
         stage = checking_stage(run.dataset, settings, authors, checks, scope)
         run.add(check_all(run.context, run.dataset, settings, authors, checks, scope))
-        if others and not is_own:
-            made = children_of(run.store, [current], Role.WRITTEN_WITH)[current]
-            run.keep_only(self, FaithfulnessReport, set(made))
-        run.keep_settings(current, [one.id for one in others])
+        asked.note(run)
         run.refuse_again(self, stage, Rewrite.kind)
         _note_measured(run)
-        if run.profile.judge is None:
-            return
-        plan = plan_judging(run.dataset, run.profile.judge, scope)
+        if run.profile.judge is not None:
+            self._judge(run, run.profile.judge, scope)
+        if asked.others and not is_own:
+            made = set(children_of(run.store, [asked.current], Role.WRITTEN_WITH)[asked.current])
+            run.keep_only(self, FaithfulnessReport, made)
+            run.sync_active(CaptionCheck, lambda one: one.id in made if _is_of_judge(one) else None)
+
+    def _judge(self, run: PipelineRun[Any], judge: JudgeSettings, scope: Scope) -> None:
+        """Ask the judge about the rewrites that it was not asked about yet."""
+        plan = plan_judging(run.dataset, judge, scope)
         run.say(forecast_calls(run.store, plan, plan.count_pending(run.store), JUDGEMENT).sentence)
         run.add(judge_rewrites(run.context, plan, scope))
 
-    def _stored(self, run: PipelineRun[Any], checks: Sequence[str], authors: Sequence[str]) -> str:
-        """Store what this run asks of the step, and return the id of that."""
-        values = {
+    def _asked(
+        self, run: PipelineRun[Any], checks: Sequence[str], authors: Sequence[str]
+    ) -> dict[str, Any]:
+        """Return what this run asks of the step."""
+        asked = {
             "step": self.name,
             "checks": described_checks(checks),
             "settings": run.profile.faithfulness.model_dump(mode="json"),
             "authors": list(authors),
         }
-        return store_settings(run.context, run.dataset, STAGE, CHECK_VERSION, values).id
+        if run.profile.judge is not None:
+            asked["judge"] = plan_judging("", run.profile.judge).configuration
+        return asked
 
-    def _asked(self, run: PipelineRun[Any]) -> list[StoredEntity]:
-        """Return what all runs asked of this step."""
-        found = run.stage_settings(STAGE)
-        return [one for one in found if one.record(StageSettings).values["step"] == self.name]
+
+def _is_of_judge(check: StoredEntity) -> bool:
+    return check.record(CaptionCheck).judge is not None
 
 
 def _reopen(run: PipelineRun[Any]) -> None:
-    """Reopen the rewrites that gates decided alone after other checks, so that these decide."""
+    """Reopen the rewrites that gates or checks decided alone, so that the present ones decide."""
     why = "other checks are asked for now"
     for queue in run.queues.values():
         if queue.kind == Rewrite.kind and (count := reopen_decided(run.store, queue, why)):
             run.say(f"{many(count, 'rewrite')} again, as {why}")
+    refused = decided_by_gate(run.store, run.dataset, Rewrite.kind, software().name, "")
+    decide(run.store, [NewDecision(one.id, "reopen", software(), why) for one in refused])
 
 
 def _note_measured(run: PipelineRun[Any]) -> None:

@@ -335,16 +335,11 @@ def filter_tracks(
         report, rejection = filter_track(with_bodies_of(record), plan.settings)
         parents = [(Role.REPORT_OF, track.id)]
         entity = new_entity(report, track.dataset, parents=parents, group=track.group)
-        entity = _linked(entity, (Role.FILTERED_WITH, plan.entity.id))
+        entity = entity.linked((Role.FILTERED_WITH, plan.entity.id))
         return WorkResult(track.seq, entities=(entity,), rejection=rejection)
 
     pending = Pending(dataset, Track.kind, ("proposed",))
     return run_stage(context, stage, pending, lambda tracks: list(map(filtered, tracks)))
-
-
-def _linked(entity: NewEntity, *links: tuple[Role, str]) -> NewEntity:
-    """Return the entity with more parents, which are not part of its id."""
-    return entity._replace(parents=(*entity.parents, *links))
 
 
 def propose(
@@ -422,7 +417,7 @@ def _proposed(
     def id_of(tracklet: Tracklet) -> str:
         parents = [(Role.PART_OF, reports[tracklet.track].id), (Role.CROP_OF, video.id)]
         entity = new_entity(tracklet, video.dataset, parents=parents, group=group)
-        made.append(_linked(entity, *links))
+        made.append(entity.linked(*links))
         return entity.id
 
     propose_tracklets(filtered, plan.settings, id_of)
