@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
@@ -452,7 +452,7 @@ def latest_flags(store: Store, entity_ids: list[str]) -> dict[str, tuple[str, ..
 def flag_reasons(store: Store, dataset: str) -> dict[str, set[str]]:
     """Return the reasons for which checks flagged captions of sources, by caption."""
     reasons_of: dict[str, set[str]] = {}
-    for page in pages(find(store, dataset, CaptionCheck.kind), _PAGE):
+    for page in pages(find(store, dataset, CaptionCheck.kind, states=("proposed",)), _PAGE):
         checks = {one.id: one.record(CaptionCheck).reasons for one in page}
         flagging = [id_ for id_, reasons in checks.items() if reasons]
         for id_, (caption,) in parents_of(store, flagging, Role.EXAMINES).items():
@@ -615,13 +615,16 @@ def accept_items(store: Store, queue: Queue, entity_ids: Sequence[str], reason: 
 
 
 def dropped_by_gates(
-    store: Store, dataset: str, limit: int | None = None, plan_id: int | None = None
+    store: Store,
+    dataset: str,
+    limit: int | None = None,
+    plan_ids: Collection[int] | None = None,
 ) -> list[Rejection]:
     """Return what gates rejected although nobody looked, oldest first, with what speaks against it.
 
-    The `stage` of each is the step of its queue; with `plan_id`, only what was made under it.
+    The `stage` of each is the step of its queue; with `plan_ids`, only what was made under these.
     """
-    found = dropped_items(store, dataset, limit, plan_id)
+    found = dropped_items(store, dataset, limit, plan_ids)
     ids = [entity_id for entity_id, _, _ in found]
     flags, reports, entities = (
         latest_flags(store, ids),

@@ -3,6 +3,7 @@
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -18,6 +19,8 @@ from loupe.db.entities import (
     NewEntity,
     StoredEntity,
     fetch,
+    fetch_children,
+    fetch_parents,
     find,
     pages,
     parents_of,
@@ -232,6 +235,19 @@ class OwnRun(PipelineRun[OwnBuild]):
         if found:
             self.is_fresh = False
 
+    def replace_again(self, step: "Part") -> None:
+        """Let what a step made of images take their place again, if they were reopened since."""
+        self.is_fresh = False
+        self.refresh()
+        made = fetch_children(self.store, self.settings_of[step.name], Role.WRITTEN_WITH)
+        counting = [one.id for many in made.values() for one in many if one.state in LIVE]
+        sources = fetch_parents(self.store, counting, Role.DERIVED_FROM)
+        images = {one.id for many in sources.values() for one in many if one.state in LIVE}
+        agent, reason = self.agent_of(step), f"replaced by what {step.name} made of it"
+        decide(self.store, [NewDecision(id_, "reject", agent, reason) for id_ in sorted(images)])
+        if images:
+            self.is_fresh = False
+
     def scope(self, part: "Part") -> Scope:
         """Return which entities are inputs of a part; see `begin`."""
         place = list(self.parts).index(part)
@@ -268,6 +284,11 @@ class OwnRun(PipelineRun[OwnBuild]):
                     changed += self._refresh(page)
             self.is_fresh = not changed
 
+    def _settings_by_agent(self, agent: AgentRef) -> set[str]:
+        """Return the settings that count of the step whose decisions an agent makes."""
+        name = agent.name.removeprefix(f"{STEP_PREFIX}{self.dataset}/")
+        return self.settings_of.get(name, set()) if name != agent.name else set()
+
     def _refresh(self, page: list[StoredEntity]) -> int:
         """Set what of a page counts, and return how many entities changed."""
         ids = [one.id for one in page]
@@ -284,7 +305,7 @@ class OwnRun(PipelineRun[OwnBuild]):
         left = {id_ for id_, one in sampled.items() if one.state == "inactive"}
         refused = [one.id for one in parents.values() if one.state == "rejected"]
         agents = last_agents(self.store, refused)
-        replaced = {id_ for id_, agent in agents.items() if agent.name.startswith(STEP_PREFIX)}
+        by_step = {id_: self._settings_by_agent(agent) for id_, agent in agents.items()}
         active: dict[str, bool] = {}
         changed: dict[bool, list[str]] = {True: [], False: []}
         for one in page:
@@ -296,8 +317,14 @@ class OwnRun(PipelineRun[OwnBuild]):
                 is_current = False
             for id_ in self.counts_of.keys() & settings.get(one.id, ()):
                 is_current = is_current and self.counts_of[id_](one, above[one.id])
+            made_with = settings.get(one.id, ())
             is_active = is_current and all(
-                _counts(one, parents[id_], active.get(id_), id_ in replaced)
+                _counts(
+                    one,
+                    parents[id_],
+                    active.get(id_),
+                    not by_step.get(id_, set()).isdisjoint(made_with),
+                )
                 for id_ in above[one.id]
             )
             active[one.id] = is_active
@@ -326,34 +353,41 @@ def without_code(values: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in values.items() if name not in ("code", "package")}
 
 
-def reopen_stale(run: OwnRun) -> None:
-    """Reopen what a step refused that has another version now, or is no longer part of this."""
-    current = {run.agent_of(part) for part in run.parts if part.decides}
+def decide_again(run: OwnRun) -> None:
+    """If the pipeline has changed, reopen what its steps refused and what gates decided alone.
+
+    What the steps before the first changed one refused stays. Each step so takes what it has not
+    seen, as a step after it refused that, and other checks may doubt other items.
+    """
+    stage = f"{STEP_PREFIX}{run.dataset}"
+    named = [(one.name, [one.version, without_code(run.values_of(one))]) for one in run.parts]
+    values = {"parts": dict(named), "order": [name for name, _ in named]}
+    current = store_settings(run.context, run.dataset, stage, "1", values).id
+    known = {one.id: one for one in run.stage_settings(stage)}
+    before = [one for id_, one in known.items() if id_ != current and one.state in LIVE]
+    if before:
+        reason = "the pipeline has changed"
+        stated = before[0].record(StageSettings).values
+        former = [(name, stated["parts"][name]) for name in stated["order"]]
+        same = takewhile(lambda pair: pair[0] == pair[1], zip(named, former, strict=False))
+        _reopen_refused(run, run.parts[: len(list(same))], reason)
+        for queue in run.queues.values():
+            reopen_decided(run.store, queue, reason)
+    run.keep_settings(current, known)
+
+
+def _reopen_refused(run: OwnRun, unchanged: Sequence["Part"], reason: str) -> None:
+    """Reopen what steps refused, except the `unchanged` ones at the beginning."""
+    hold = {run.agent_of(part) for part in unchanged if part.decides}
     for kind in run.all_kinds():
         for page in pages(find(run.store, run.dataset, kind, states=("rejected",)), _PAGE):
             agents = last_agents(run.store, [one.id for one in page])
-            stale = [
-                id_
+            reopened = [
+                NewDecision(id_, "reopen", software(), reason)
                 for id_, agent in agents.items()
-                if agent.name.startswith(STEP_PREFIX) and agent not in current
+                if agent.name.startswith(STEP_PREFIX) and agent not in hold
             ]
-            reason = "the step that refused it has changed, or is gone"
-            decide(run.store, [NewDecision(id_, "reopen", software(), reason) for id_ in stale])
-
-
-def reopen_decided_alone(run: OwnRun) -> None:
-    """Let gates decide again on what they decided without people, if the pipeline has changed.
-
-    Other checks may doubt other items. What was done is not repeated.
-    """
-    stage = f"{STEP_PREFIX}{run.dataset}"
-    parts = {one.name: [one.version, without_code(run.values_of(one))] for one in run.parts}
-    current = store_settings(run.context, run.dataset, stage, "1", {"parts": parts}).id
-    known = {one.id: one.state for one in run.stage_settings(stage)}
-    if any(state in LIVE for id_, state in known.items() if id_ != current):
-        for queue in run.queues.values():
-            reopen_decided(run.store, queue, "the pipeline has changed")
-    run.keep_settings(current, known)
+            decide(run.store, reopened)
 
 
 class Place(NamedTuple):

@@ -14,7 +14,7 @@ from loupe.annotate.queues import Queue, apply_policy, declare_queues, parse_pol
 from loupe.annotate.queues import Step as QueueStep
 from loupe.api.models import MODELS
 from loupe.api.pairs import SimilarPair
-from loupe.api.parts import OwnBuild, OwnRun, Part, Place, reopen_decided_alone, reopen_stale
+from loupe.api.parts import OwnBuild, OwnRun, Part, Place, decide_again
 from loupe.api.records import Record, column_of, own_forms
 from loupe.api.selecting import Select
 from loupe.api.signatures import checking_arguments, checking_names, kind_of
@@ -664,8 +664,7 @@ class Pipeline:
         def begin(run: OwnRun) -> None:
             for part in self.parts:
                 run.count_current(part)
-            reopen_stale(run)
-            reopen_decided_alone(run)
+            decide_again(run)
             columns, steps = tuple(self._columns()), tuple(self._stated_steps(run.profile))
             form = DatasetForm(tags=self.tags, columns=columns, steps=steps)
             stored = get_or_create_entity(run.context, form, run.dataset)

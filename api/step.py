@@ -237,6 +237,8 @@ class Step(Part):
         run.add(report)
         if self.decides:
             run.refuse_again(self, stage, self.takes)
+        if records.Image.kind in self.makes:
+            run.replace_again(self)
         self._stop_if_most_fail(run, stage, report)
 
     def _map(self, run: OwnRun, stage: Stage, applied: Applied) -> StageReport:

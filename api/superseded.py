@@ -8,6 +8,7 @@ from loupe.api.selecting import SOURCES
 from loupe.db.entities import LIVE, fetch, find
 from loupe.db.quarantine import RejectingPlan, Superseded, rejecting_plans
 from loupe.db.store import Store
+from loupe.flows.engine.asked import made_with_others
 from loupe.schemas.records import Source
 from loupe.schemas.video import StageSettings
 
@@ -15,8 +16,8 @@ from loupe.schemas.video import StageSettings
 def superseded(store: Store, dataset: str) -> Superseded:
     """Return which rejections no longer hold of the pipeline that built a dataset.
 
-    Those hold that the parts and sources of its last run made, of items that count. For a dataset
-    that no pipeline built, all hold.
+    Those hold that the parts and sources of its last run made, of items that count. Of a paper's
+    pipeline, all hold but those of steps with other settings.
     """
     settings: dict[str, StageSettings] = {}
     parts: dict[str, Any] = {}
@@ -28,7 +29,7 @@ def superseded(store: Store, dataset: str) -> Superseded:
         elif one.state in LIVE and record.stage == SOURCES:
             read = record.values["sources"]
     if not parts:
-        return Superseded()
+        return made_with_others(store, dataset)
     sources = [one.record(Source) for one in fetch(store, read).values()]
     imported = {one.name: one.model_dump(mode="json") for one in sources}
     stale, of_steps = [], []

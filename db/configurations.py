@@ -1,6 +1,6 @@
 """The configurations with which the stages of a dataset worked, and the checks among them."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, select
@@ -31,6 +31,21 @@ def configurations_of(
     made = query.join(Activity, Activity.plan_id == Plan.id)
     made = made.join(Entity, Entity.activity_id == Activity.id)
     return [found for (found,) in rows_in(connection, made, Entity.id, entity_ids)]
+
+
+@reads
+def plans_like(connection: Connection, plan_id: int, without: Collection[str]) -> list[int]:
+    """Return the plans that differ from a plan at most in which of some settings they link to."""
+
+    def stated(configuration: dict[str, Any]) -> dict[str, Any]:
+        links = [one for one in configuration.get("made_with", ()) if one not in without]
+        return {**configuration, "made_with": links}
+
+    stage, version, own = connection.execute(
+        select(Plan.stage, Plan.version, Plan.configuration).where(Plan.id == plan_id)
+    ).one()
+    others = select(Plan.id, Plan.configuration).where(Plan.stage == stage, Plan.version == version)
+    return [id_ for id_, of in connection.execute(others) if stated(of) == stated(own)]
 
 
 JUDGING_STAGES = ("check_faithfulness",)

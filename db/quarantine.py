@@ -262,14 +262,18 @@ REPEATS_SIBLING = "near_identical_to_sibling"
 
 @reads
 def unused_answers(
-    connection: Connection, dataset: str, plan_id: int | None = None
+    connection: Connection,
+    dataset: str,
+    plan_ids: Collection[int] | None = None,
+    without: Superseded = NOTHING,
 ) -> tuple[UnusedAnswers, ...]:
     """Count failed requests to models and rejected texts, by model and reason.
 
     Args:
         connection: a connection or a store.
         dataset: the dataset that they were made for.
-        plan_id: only the requests of this plan, and the texts from its answers.
+        plan_ids: only the requests of these plans, and the texts from their answers.
+        without: rejections that no longer hold.
     """
     # The calls of every dataset count: a stored answer was paid for by the first that needed it.
     asked = Plan.stage.in_(select(ModelCall.stage))
@@ -295,10 +299,10 @@ def unused_answers(
             query.join(Plan, Plan.id == Activity.plan_id)
             .join(Association, Association.activity_id == Activity.id)
             .join(Agent, and_(Agent.id == Association.agent_id, Agent.kind == "model"))
-            .where(Work.reason.is_not(None), Activity.dataset == dataset)
+            .where(Work.reason.is_not(None), Activity.dataset == dataset, _holds(without))
         )
-        if plan_id is not None:
-            of_models = of_models.where(Plan.id == plan_id)
+        if plan_ids is not None:
+            of_models = of_models.where(Plan.id.in_(plan_ids))
         rows += connection.execute(of_models)
     return tuple(
         sorted(UnusedAnswers(f"{row[0]}@{row[1]}", row[2], row[3] or "", row[4]) for row in rows)
@@ -322,23 +326,23 @@ def used_answers(connection: Connection, dataset: str, plan_id: int) -> int:
 
 @reads
 def dropped_share(
-    connection: Connection, dataset: str, plan_id: int, queues: Collection[str]
+    connection: Connection, dataset: str, plan_ids: Collection[int], queues: Collection[str]
 ) -> tuple[int, float]:
-    """Return how many results of a plan the gates of these queues dropped, and their share of all.
+    """Return how many results of plans the gates of these queues dropped, and their share of all.
 
     Only what they dropped on their own counts, not what people rejected.
     """
-    of_plan = Entity.dataset == dataset, Activity.plan_id == plan_id
+    of_plans = Entity.dataset == dataset, Activity.plan_id.in_(plan_ids)
     made = (
         select(func.count(Entity.id))
         .join(Activity, Activity.id == Entity.activity_id)
-        .where(*of_plan)
+        .where(*of_plans)
     )
     dropped = of_dropped(select(func.count(Entity.id))).join(
         Activity, Activity.id == Entity.activity_id
     )
     by_gates = Agent.name.in_([f"{GATE_PREFIX}{name}" for name in queues])
-    lost = connection.execute(dropped.where(*of_plan, by_gates)).scalar_one()
+    lost = connection.execute(dropped.where(*of_plans, by_gates)).scalar_one()
     return lost, lost / max(1, connection.execute(made).scalar_one())
 
 

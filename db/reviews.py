@@ -10,7 +10,7 @@ gives it may change.
 
 import secrets
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Literal, NamedTuple
 
@@ -279,9 +279,9 @@ def queues_of_person(connection: Connection, pseudonym: str) -> list[str]:
 class GateCount(NamedTuple):
     """Number of items whose last decision was made by `policy` (`auto`, `sample:0.1`) or people.
 
-    Reopened and inactive items do not count, nor do texts that people wrote instead. `policy` is empty for
-    people; `rejected` of the items were rejected; `last` orders the counts of a queue by their
-    newest decision of any kind.
+    Reopened and inactive items do not count, nor do texts that people wrote instead. `policy` is
+    empty for people; `rejected` of the items were rejected; `last` orders the counts of a queue by
+    their newest decision of any kind.
     """
 
     queue: str
@@ -331,14 +331,17 @@ DROPPED = "suspect"
 
 @reads
 def dropped_items(
-    connection: Connection, dataset: str, limit: int | None = None, plan_id: int | None = None
+    connection: Connection,
+    dataset: str,
+    limit: int | None = None,
+    plan_ids: Collection[int] | None = None,
 ) -> list[tuple[str, str, str]]:
     """Return the id, gate and reason of items that gates rejected although nobody looked."""
     columns = Entity.id, Agent.name, Decision.reason
     query = of_dropped(select(*columns)).where(Entity.dataset == dataset)
-    if plan_id is not None:
+    if plan_ids is not None:
         query = query.join(Activity, Activity.id == Entity.activity_id)
-        query = query.where(Activity.plan_id == plan_id)
+        query = query.where(Activity.plan_id.in_(plan_ids))
     rows = connection.execute(query.order_by(Entity.seq).limit(limit))
     prefix = f"{GATE_PREFIX}{dataset}-"
     return [(id_, name.removeprefix(prefix), reason) for id_, name, reason in rows]

@@ -1,18 +1,24 @@
 """What the runs of a paper's pipeline asked of a step, and which results that leads to."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from loupe.db.entities import LIVE, AgentRef, StoredEntity, fetch_parents, parents_of
-from loupe.flows.engine.context import PipelineRun, sync_active_edits
+from loupe.annotate.queues import reopen_decided
+from loupe.db.entities import LIVE, AgentRef, StoredEntity, fetch_parents, find, parents_of
+from loupe.db.quarantine import Superseded, rejecting_plans
+from loupe.db.store import Store
+from loupe.flows.engine.context import PipelineRun, RunContext, sync_active, sync_active_edits
 from loupe.flows.engine.runner import store_settings
 from loupe.schemas.base import EntityRecord
 from loupe.schemas.provenance import Role
 from loupe.schemas.video import StageSettings
+from loupe.schemas.wording import many
 
 _OTHER_SETTINGS = AgentRef("software", "other-settings")
 """The agent that makes inactive what only runs with other settings lead to."""
+_STEP = "step"
 
 
 @dataclass(frozen=True)
@@ -22,10 +28,14 @@ class Asked:
     Results are linked to settings once there are second ones; earlier results are of the first.
 
     Attributes:
+        context: the context of this run.
+        dataset: its dataset.
         current: the id of the settings of this run.
         stored: all settings, oldest first.
     """
 
+    context: RunContext
+    dataset: str
     current: str
     stored: tuple[StoredEntity, ...]
 
@@ -44,14 +54,23 @@ class Asked:
         """The links of results to the settings of this run."""
         return ((Role.WRITTEN_WITH, self.current),) if self.others else ()
 
-    def note(self, run: PipelineRun[Any]) -> None:
+    def note(self) -> None:
         """Note that the settings of this run are now those in use."""
-        run.keep_settings(self.current, [one.id for one in self.stored])
+        known = {one.id for one in self.stored}
+        sync_active(
+            self.context,
+            self.dataset,
+            StageSettings.kind,
+            lambda one: one.id == self.current if one.id in known else None,
+        )
 
-    def led_to(self, run: PipelineRun[Any], results: Sequence[StoredEntity]) -> set[str]:
+    def led_to(self, results: Sequence[StoredEntity]) -> set[str]:
         """Return the ids of those results that the settings of this run lead to."""
+        if not self.others:
+            return {one.id for one in results}
         first, second, *_ = self.stored
-        linked = parents_of(run.store, [one.id for one in results], Role.WRITTEN_WITH)
+        ids = [one.id for one in results]
+        linked = parents_of(self.context.store, ids, Role.WRITTEN_WITH)
         return {
             one.id
             for one in results
@@ -59,7 +78,7 @@ class Asked:
             or (first.id == self.current and one.seq < second.seq)
         }
 
-    def keep(self, run: PipelineRun[Any], kind: type[EntityRecord], source: Role) -> None:
+    def keep(self, kind: type[EntityRecord], source: Role) -> None:
         """Let only those texts count that the settings of this run lead to, with their edits.
 
         Other texts keep their decisions, and count again if a run asks for them. So that they do
@@ -67,24 +86,60 @@ class Asked:
         """
         if not self.others:
             return
-        texts = run.find(kind)
-        made = self.led_to(run, texts)
-        sources = fetch_parents(run.store, made, source)
+        texts = list(find(self.context.store, self.dataset, kind.kind))
+        made = self.led_to(texts)
+        sources = fetch_parents(self.context.store, made, source)
 
         def counts(first: str) -> bool | None:
             if first not in made:
                 return False
             return True if all(one.state in LIVE for one in sources[first]) else None
 
-        sync_active_edits(run.context, run.dataset, kind.kind, counts, _OTHER_SETTINGS)
+        sync_active_edits(self.context, self.dataset, kind.kind, counts, _OTHER_SETTINGS)
 
 
-def ask(run: PipelineRun[Any], stage: str, version: str, values: Mapping[str, Any]) -> Asked:
+def ask(
+    context: RunContext, dataset: str, stage: str, version: str, values: Mapping[str, Any]
+) -> Asked:
     """Store what this run asks of a step, by its name (`values["step"]`)."""
-    current = store_settings(run.context, run.dataset, stage, version, dict(values)).id
-    stored = tuple(
-        one
-        for one in run.stage_settings(stage)
-        if one.record(StageSettings).values["step"] == values["step"]
-    )
-    return Asked(current, stored)
+    current = store_settings(context, dataset, stage, version, dict(values)).id
+    known = settings_of_steps(context.store, dataset)
+    stored = [
+        entity
+        for entity, settings in known.items()
+        if (settings.stage, settings.values[_STEP]) == (stage, values[_STEP])
+    ]
+    return Asked(context, dataset, current, tuple(stored))
+
+
+def settings_of_steps(store: Store, dataset: str) -> dict[StoredEntity, StageSettings]:
+    """Return what the runs of a dataset asked of its steps, oldest first."""
+    found = {one: one.record(StageSettings) for one in find(store, dataset, StageSettings.kind)}
+    return {one: settings for one, settings in found.items() if _STEP in settings.values}
+
+
+def decide_again(run: PipelineRun[Any], kind: type[EntityRecord], why: str) -> None:
+    """Reopen what gates decided alone of a kind, and say so."""
+    for queue in run.queues.values():
+        if queue.kind == kind.kind and (count := reopen_decided(run.store, queue, why)):
+            run.say(f"{many(count, kind.kind)} again, as {why}")
+
+
+def made_with_others(store: Store, dataset: str) -> Superseded:
+    """Return the plans of steps whose rejections no longer hold: those with other settings.
+
+    Of the others, rejections of what no longer counts do not hold.
+    """
+    known = settings_of_steps(store, dataset)
+    in_use = {one.id for one in known if one.state in LIVE}
+    times = Counter(settings.stage for settings in known.values())
+    stale, of_steps = [], []
+    for plan in rejecting_plans(store, (dataset,)):
+        linked = {one.id for one in known}.intersection(plan.configuration.get("made_with", ()))
+        if not linked and plan.stage not in times:
+            continue
+        of_steps.append(plan.id)
+        holds = bool(linked & in_use) if linked else times[plan.stage] == 1
+        if not holds:
+            stale.append(plan.id)
+    return Superseded(tuple(stale), tuple(of_steps))

@@ -35,6 +35,7 @@ from loupe.db.review_audits import audited_draws
 from loupe.db.reviews import count_tasks, gate_counts
 from loupe.db.store import Store
 from loupe.db.withdrawals import dataset_notices, list_withdrawals
+from loupe.flows.engine.asked import made_with_others
 from loupe.flows.engine.contamination import (
     comparison_with,
     contamination_inspection,
@@ -373,9 +374,10 @@ _SIMILARITY_OF_OPTIONS: dict[Direction, str] = {
 
 
 def _unused_statistics(store: Store, dataset: str) -> tuple[UnusedStatistics, ...]:
-    """Count unusable model answers for a dataset, over all settings; equal names are added."""
+    """Count unusable answers of the models that made a dataset; equal names are added."""
     counts: Counter[tuple[str, str, str]] = Counter()
-    for one in unused_answers(store, dataset):
+    others = made_with_others(store, dataset)
+    for one in unused_answers(store, dataset, without=others):
         counts[published_name(one.model), one.stage, one.reason] += one.answers
     return tuple(
         UnusedStatistics(model=model, stage=stage, reason=reason, answers=answers)
@@ -386,7 +388,9 @@ def _unused_statistics(store: Store, dataset: str) -> tuple[UnusedStatistics, ..
 def _gate_statistics(store: Store, dataset: str) -> tuple[GateStatistics, ...]:
     """Count who or what decided at the gates of a dataset."""
     found = grouped(
-        (one.queue.removeprefix(f"{dataset}-"), one) for one in gate_counts(store, dataset)
+        (one.queue.removeprefix(f"{dataset}-"), one)
+        for one in gate_counts(store, dataset)
+        if one.entities
     )
     statistics = []
     for gate, counts in sorted(found.items()):

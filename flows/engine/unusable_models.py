@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from math import ceil
 
 from loupe.annotate.queues import Queue, dropped_by_gates
-from loupe.db.configurations import JUDGING_STAGES
+from loupe.db.configurations import JUDGING_STAGES, plans_like
 from loupe.db.quarantine import (
     REPEATS_SIBLING,
     dropped_share,
@@ -14,6 +14,7 @@ from loupe.db.quarantine import (
 )
 from loupe.db.reviews import DROPPED
 from loupe.db.store import Store
+from loupe.flows.engine.asked import made_with_others, settings_of_steps
 from loupe.flows.engine.report import StageReport
 from loupe.schemas.errors import ModelError
 from loupe.schemas.records import Rejection
@@ -40,18 +41,21 @@ def refuse_unusable_models(
     Raises:
         ModelError: a larger share is; the message gives the reasons with two examples.
     """
+    others = made_with_others(store, dataset)
+    settings = {one.id for one in settings_of_steps(store, dataset)}
     of_models = [queue.name for queue in queues if queue.of_model]
     for report in reports:
         if not report.asked_model:
             continue
+        plans = plans_like(store, report.plan_id, settings)
         # Of texts that repeat each other one is used, which says nothing against their model.
         unused = [
             one
-            for one in unused_answers(store, dataset, report.plan_id)
+            for one in unused_answers(store, dataset, plans, others)
             if one.reason != REPEATS_SIBLING
         ]
         used = used_answers(store, dataset, report.plan_id)
-        dropped, share = dropped_share(store, dataset, report.plan_id, of_models)
+        dropped, share = dropped_share(store, dataset, plans, of_models)
         dropped = min(dropped, ceil(share * used))  # an answer may have several results
         failed = sum(one.answers for one in unused if one.stage not in JUDGING_STAGES)
         lost, asked = sum(one.answers for one in unused) + dropped, failed + used
@@ -60,10 +64,10 @@ def refuse_unusable_models(
         worst = max(unused, key=lambda one: one.answers, default=None)
         if worst is None or dropped > worst.answers:
             reason, answers = DROPPED, dropped
-            found = iter(dropped_by_gates(store, dataset, 2, report.plan_id))
+            found = iter(dropped_by_gates(store, dataset, 2, plans))
         else:
             reason, answers = worst.reason, worst.answers
-            found = quarantined(store, dataset, reason, stage=worst.stage, limit=2)
+            found = quarantined(store, dataset, reason, 2, worst.stage, others)
         shown = "; ".join(f"{number}. {_example(one)}" for number, one in enumerate(found, start=1))
         raise ModelError(
             f"{lost:,} of {asked:,} answers of {report.asked_model} cannot be used, most of them "

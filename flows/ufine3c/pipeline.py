@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from loupe.db.entities import LIVE, count_entities
+from loupe.flows.engine.asked import decide_again
 from loupe.flows.engine.context import PipelineRun, PipelineStep
 from loupe.flows.engine.image_checks import image_checks
 from loupe.flows.engine.importing import import_source
@@ -16,11 +17,11 @@ from loupe.flows.engine.pipeline import (
 )
 from loupe.flows.engine.sampling import SampleSettings, draw_sample
 from loupe.flows.shards.promotion import promote_drawn
-from loupe.flows.ufine3c.source_captions import check_source_captions
+from loupe.flows.ufine3c.source_captions import ask_about_captions, check_source_captions
 from loupe.flows.ufine3c.steps import check_rewrites, rewrite
 from loupe.schemas.build import UFine3CBuild
 from loupe.schemas.profile import Profile
-from loupe.schemas.records import Shard
+from loupe.schemas.records import Caption, Shard
 from loupe.services.diagnosis import Finding, check_specs, lacking
 
 Run = PipelineRun[UFine3CBuild]
@@ -82,4 +83,9 @@ def _draw_samples(run: Run) -> None:
 
 
 def _check_captions(run: Run) -> None:
-    run.add(*check_source_captions(run.context, run.dataset, run.profile.faithfulness.language))
+    language = run.profile.faithfulness.language
+    asked = ask_about_captions(run.context, run.dataset, language)
+    if asked.have_changed:
+        decide_again(run, Caption, f"they are read as {language!r} now")
+    run.add(*check_source_captions(run.context, run.dataset, language, asked))
+    asked.note()

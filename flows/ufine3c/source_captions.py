@@ -1,7 +1,7 @@
 """Check the captions of the sources before models rewrite them."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import chain
 
 from loupe.annotate.queues import flag_reasons
@@ -17,9 +17,11 @@ from loupe.db.entities import (
 )
 from loupe.db.store import Store
 from loupe.db.work import Pending
-from loupe.flows.engine.context import RunContext
+from loupe.flows.engine.asked import Asked, ask
+from loupe.flows.engine.context import RunContext, sync_active
 from loupe.flows.engine.report import StageReport
 from loupe.flows.engine.runner import Stage, run_each, run_stage
+from loupe.flows.engine.scope import Scope
 from loupe.schemas.base import digest_of, sha256_of
 from loupe.schemas.provenance import Role
 from loupe.schemas.quality import SHARED_CAPTION, CaptionCheck
@@ -31,15 +33,21 @@ FORM_STAGE = "check_caption_form"
 _SHOWN = 3
 
 
+def ask_about_captions(context: RunContext, dataset: str, language: str) -> Asked:
+    """Store in which language the captions are read."""
+    values = {"step": FORM_STAGE, "language": language}
+    return ask(context, dataset, FORM_STAGE, VERSION, values)
+
+
 def check_source_captions(
-    context: RunContext, dataset: str, language: str
+    context: RunContext, dataset: str, language: str, asked: Asked
 ) -> tuple[StageReport, ...]:
     """Flag the captions of a dataset that do not describe one image, for the gate `originals`.
 
     They are texts that captions of several identities have (as a query such a text has several
     right answers, and one counts), and texts that are no description in `language`.
     """
-    reports = (_check_forms(context, dataset, language), _check_shared(context, dataset))
+    reports = (_check_forms(asked, language), _check_shared(context, dataset))
     counts = Counter(chain.from_iterable(flag_reasons(context.store, dataset).values()))
     if counts:
         reasons = ", ".join(f"{count:,} {reason}" for reason, count in sorted(counts.items()))
@@ -47,28 +55,38 @@ def check_source_captions(
     return reports
 
 
-def _check_forms(context: RunContext, dataset: str, language: str) -> StageReport:
-    """Flag captions that are no description."""
+def _check_forms(asked: Asked, language: str) -> StageReport:
+    """Flag captions that are no description; what was flagged in another language is not."""
+    context, dataset = asked.context, asked.dataset
+    scope = Scope(links=asked.links)
     stage = Stage(
         name=FORM_STAGE,
         version=VERSION,
         dataset=dataset,
-        configuration={"dataset": dataset, "language": language},
+        configuration=scope.configuration({"dataset": dataset, "language": language}),
         label="check captions of sources",
     )
 
+    def checks(entity: StoredEntity) -> tuple[NewEntity, ...]:
+        caption = entity.record(Caption)
+        defect = source_defect(caption.text, language) if caption.author is None else None
+        return () if defect is None else (_check(dataset, entity, defect, scope.links),)
+
     def work(captions: Sequence[StoredEntity]) -> list[WorkResult]:
-        return [
-            WorkResult(one.seq, entities=_form_checks(dataset, one, language)) for one in captions
-        ]
+        return [WorkResult(one.seq, entities=checks(one)) for one in captions]
 
-    return run_stage(context, stage, Pending(dataset, Caption.kind, ("proposed",)), work)
+    report = run_stage(context, stage, Pending(dataset, Caption.kind, ("proposed",)), work)
+    if asked.others:
+        flags = list(find(context.store, dataset, CaptionCheck.kind))
+        made = asked.led_to(flags)
+        sync_active(context, dataset, CaptionCheck.kind, lambda one: _counts(one, made))
+    return report
 
 
-def _form_checks(dataset: str, entity: StoredEntity, language: str) -> tuple[NewEntity, ...]:
-    caption = entity.record(Caption)
-    defect = source_defect(caption.text, language) if caption.author is None else None
-    return () if defect is None else (_check(dataset, entity, defect),)
+def _counts(check: StoredEntity, made: Collection[str]) -> bool | None:
+    """Tell whether a check of a caption's form counts; None for other checks."""
+    reasons = check.record(CaptionCheck).reasons
+    return check.id in made if reasons and SHARED_CAPTION not in reasons else None
 
 
 def _check_shared(context: RunContext, dataset: str) -> StageReport:
@@ -92,9 +110,11 @@ def _check_shared(context: RunContext, dataset: str) -> StageReport:
     return run_each(context, stage, list(items.items()), result)
 
 
-def _check(dataset: str, entity: StoredEntity, defect: Defect) -> NewEntity:
+def _check(
+    dataset: str, entity: StoredEntity, defect: Defect, links: Sequence[tuple[Role, str]] = ()
+) -> NewEntity:
     record = CaptionCheck(warnings=(f"it {defect.detail}",), reasons=(defect.reason,))
-    parents = [(Role.EXAMINES, entity.id)]
+    parents = [(Role.EXAMINES, entity.id), *links]
     return new_entity(record, dataset, parents=parents, group=entity.group)
 
 

@@ -8,13 +8,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from loupe.annotate.queues import reopen_decided
 from loupe.api.llm import require_list
 from loupe.api.parts import Part, Place
 from loupe.checks.rewrites import described_checks
 from loupe.db.decisions import decide, decided_by_gate
 from loupe.db.entities import NewDecision, StoredEntity, children_of
-from loupe.flows.engine.asked import ask
+from loupe.flows.engine.asked import ask, decide_again
 from loupe.flows.engine.context import PipelineRun
 from loupe.flows.engine.model_step import StagePlan
 from loupe.flows.engine.runner import get_or_create_entity
@@ -38,7 +37,6 @@ from loupe.schemas.provenance import Role
 from loupe.schemas.quality import CaptionCheck, MeasuredJudge
 from loupe.schemas.records import Caption, Rewrite
 from loupe.schemas.validation import nearest_hint
-from loupe.schemas.wording import many
 
 _IN_A_STYLE = "rewrite_in_style"
 
@@ -104,7 +102,7 @@ class _Rewriting(Part):
         scope = run.begin(self)
         is_own = bool(scope.links)  # a pipeline of one's own replaces the results of all its steps
         values = {"step": self.name, **self.values(run.profile)}
-        asked = None if is_own else ask(run, STAGE, VERSION, values)
+        asked = None if is_own else ask(run.context, run.dataset, STAGE, VERSION, values)
         if asked:
             scope = replace(scope, later_links=asked.links)
         plans = self._plans(run.dataset, run.profile, scope)
@@ -116,8 +114,8 @@ class _Rewriting(Part):
             settings = self._settings(run.profile)
             run.add(rewrite_captions(run.context, plan, settings, self.styles, scope))
         if asked:
-            asked.keep(run, Rewrite, Role.REWRITE_OF)
-            asked.note(run)
+            asked.keep(Rewrite, Role.REWRITE_OF)
+            asked.note()
 
 
 def rewrite(
@@ -175,15 +173,16 @@ class _Checking(Part):
         checks = self.checks or run.build.checks
         settings = run.profile.faithfulness
         authors = [str(one.ref) for one in rewriters_of(run.profile)]
-        asked = ask(run, CHECKING, CHECK_VERSION, self._asked(run, checks, authors))
+        values = self._asked(run, checks, authors)
+        asked = ask(run.context, run.dataset, CHECKING, CHECK_VERSION, values)
         is_own = bool(scope.links)
         if asked.others and not is_own:
             scope = replace(scope, links=asked.links)
             if asked.have_changed:
-                _reopen(run)
+                _judge_again(run)
         stage = checking_stage(run.dataset, settings, authors, checks, scope)
         run.add(check_all(run.context, run.dataset, settings, authors, checks, scope))
-        asked.note(run)
+        asked.note()
         run.refuse_again(self, stage, Rewrite.kind)
         _note_measured(run)
         if run.profile.judge is not None:
@@ -218,12 +217,10 @@ def _is_of_judge(check: StoredEntity) -> bool:
     return check.record(CaptionCheck).judge is not None
 
 
-def _reopen(run: PipelineRun[Any]) -> None:
+def _judge_again(run: PipelineRun[Any]) -> None:
     """Reopen the rewrites that gates or checks decided alone, so that the present ones decide."""
     why = "other checks are asked for now"
-    for queue in run.queues.values():
-        if queue.kind == Rewrite.kind and (count := reopen_decided(run.store, queue, why)):
-            run.say(f"{many(count, 'rewrite')} again, as {why}")
+    decide_again(run, Rewrite, why)
     refused = decided_by_gate(run.store, run.dataset, Rewrite.kind, software().name, "")
     decide(run.store, [NewDecision(one.id, "reopen", software(), why) for one in refused])
 

@@ -67,8 +67,8 @@ def test_unused_answers_are_counted_by_model_stage_and_reason(store: Store) -> N
         UnusedAnswers("m@1", STAGE, "refused_request", 1),
         UnusedAnswers("m@1", STAGE, "unparseable_answer", 1),
     )
-    assert unused_answers(store, DATASET, plan_id) == found
-    assert unused_answers(store, DATASET, plan_id + 100) == ()
+    assert unused_answers(store, DATASET, [plan_id]) == found
+    assert unused_answers(store, DATASET, [plan_id + 100]) == ()
     assert unused_answers(store, "other") == ()
     assert used_answers(store, DATASET, plan_id) == 3
     assert has_answered(store, MODEL, PARAMETERS, [STAGE])

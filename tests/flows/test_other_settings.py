@@ -12,7 +12,7 @@ from loupe.db.decisions import append_decisions
 from loupe.db.entities import AgentRef, NewDecision, find
 from loupe.db.store import Store
 from loupe.schemas.records import Granularity, Rewrite
-from tests.flows.command_line import Loupe
+from tests.flows.command_line import Finished, Loupe
 from tests.flows.worlds import write_people, write_toml
 from tests.servers.counting_server import (
     CountingServer,
@@ -77,8 +77,8 @@ class Builds:
             **options,
         }
 
-    def release(self, home: Path, version: str, **profile: object) -> list[str]:
-        """Build a version, and return its rows and statistics."""
+    def run(self, version: str, **profile: object) -> Finished:
+        """Build a version."""
         build = {
             "dataset": "people",
             "version": version,
@@ -88,14 +88,16 @@ class Builds:
         config = write_toml(self._folder / "build.toml", build)
         values = {"description": "of a test", "judge": False, **profile}
         written = write_toml(self._folder / "profile.toml", values)
-        options = ("--config", config, "--profile", written)
-        built = self._loupe("run", "build-ufine3c", *options)
+        return self._loupe("run", "build-ufine3c", "--config", config, "--profile", written)
+
+    def release(self, home: Path, version: str, **profile: object) -> list[str]:
+        """Build a version, and return its rows and statistics."""
+        built = self.run(version, **profile)
         assert built.exit_code == 0, built.err
         release = open_release(home / "releases" / f"people-{version}")
         rows = sorted(json.dumps(row, sort_keys=True, default=str) for row in release.rows())
-        statistics = dict(release.manifest.statistics)
-        del statistics["unused"]  # of all answers that were ever asked for
-        return [*rows, *(f"{name}: {value}" for name, value in statistics.items())]
+        statistics = release.manifest.statistics
+        return [*rows, *(f"{name}: {value}" for name, value in statistics)]
 
 
 @pytest.fixture
@@ -116,7 +118,13 @@ def test_a_build_has_the_rows_that_its_settings_alone_lead_to(
         "0.4.0": {"rewrite": {"models": [builds.model("writer", sampling={"temperature": 1.0})]}},
         "0.5.0": {"rewrite": {"models": [writer]}, "judge": strict},
     }
-    changed = {version: builds.release(home, version, **of) for version, of in profiles.items()}
+    changed: dict[str, list[str]] = {}
+    for version, of in profiles.items():
+        if version == "0.4.0":
+            for checks in ({"language": "de"}, {"near_identical_similarity": 0.5}):
+                refused = builds.run(version, faithfulness=checks, **profiles["0.1.0"])
+                assert refused.exit_code in (1, 2), refused.err
+        changed[version] = builds.release(home, version, **of)
     assert loupe("store", "check").exit_code == 0
     for version, of in profiles.items():
         fresh = tmp_path / f"home-{version}"

@@ -19,7 +19,7 @@ from loupe.flows.engine.importing import import_source
 from loupe.flows.engine.pipeline import load_build
 from loupe.flows.engine.releasing import release_checks
 from loupe.flows.engine.sampling import SampleSettings, draw_sample
-from loupe.flows.ufine3c.source_captions import check_source_captions
+from loupe.flows.ufine3c.source_captions import ask_about_captions, check_source_captions
 from loupe.schemas.build import SourceSpec, UFine3CBuild
 from loupe.schemas.records import Caption, Granularity
 from tests.flows.worlds import write_people
@@ -44,7 +44,8 @@ def drawn(home_run: RunContext, tmp_path: Path) -> RunContext:
     source, _ = import_source(home_run, spec)
     settings = SampleSettings(identities=3, images_per_identity=None, seed=0)
     draw_sample(home_run, "built", spec, source, settings)
-    check_source_captions(home_run, "built", "en")
+    asked = ask_about_captions(home_run, "built", "en")
+    check_source_captions(home_run, "built", "en", asked)
     return home_run
 
 
@@ -72,7 +73,9 @@ def test_people_are_asked_about_flagged_captions_alone(drawn: RunContext) -> Non
         assert count_proposed(drawn.store, queue(policy)) == 2
         warnings = [one.warnings for one in candidates(drawn.store, queue(policy))]
         assert all("it is also the caption of 1 others: people/" in one for (one,) in warnings)
-    forms, shared = check_source_captions(drawn, "built", "en")
+    forms, shared = check_source_captions(
+        drawn, "built", "en", ask_about_captions(drawn, "built", "en")
+    )
     assert (forms.done, shared.done, shared.already_done) == (0, 0, 2)
 
 
