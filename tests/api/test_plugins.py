@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import loupe
+from loupe.annotate.interfaces.own_pages import page_problem
 from loupe.annotate.interfaces.registry import interface_of
 from loupe.annotate.queues import Queue, declare_queues
 from loupe.api.steps import step_called
@@ -302,6 +303,48 @@ def test_a_page_and_a_model_are_found_by_name() -> None:
     (row,) = model.embed_texts(["a red mug"])
     assert row.tolist() == pytest.approx([1, 0, 0], abs=2e-3)
     assert (model.ref, model.dimension) == (spec.ref, 3)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "problem"),
+    [
+        ("", "", None),
+        ("</Style>", "", "its XML cannot be read: mismatched tag"),
+        ("$item_html", "$item_htm", "nothing fills $item_htm; did you mean item_html?"),
+        ('toName="item"', 'toName="it"', "TextArea changed has toName='it', but nothing has that"),
+        ('alias="reject"', 'alias="no"', "it lacks Choices named verdict, with the aliases"),
+        ('name="reason"', 'name="why"', "it lacks Choices named reason or problems"),
+        ('name="changed"', 'name="text"', "it lacks a TextArea named changed"),
+        ("loupe-answer", "answer", "it lacks a View with the class loupe-answer"),
+        (1, "", "page_xml raised TypeError: replace() argument 1 must be str"),
+    ],
+)
+def test_a_page_that_cannot_be_answered_on_is_named_before_a_run(
+    old: Any, new: str, problem: str | None
+) -> None:
+    class Varied(loupe.Page):
+        def page_xml(self) -> str:
+            return super().page_xml().replace(old, new)
+
+    queue = Queue(kind="caption", interface="varied", name="x-y", dataset="x")
+    found = page_problem(Varied(queue))
+    if problem is None:
+        assert found is None
+    else:
+        assert found is not None
+        assert found.startswith(problem)
+
+
+def test_docs_name_all_that_a_page_shows_and_answers_with() -> None:
+    """A page of one's own that keeps to docs/python.md is read as those of Loupe."""
+    text = (Path(__file__).parents[2] / "docs" / "python.md").read_text(encoding="utf-8")
+    section = text.partition("### A labelling page of your own")[2].partition("\n## ")[0]
+    documented = set(re.findall(r"`\$?(\w+)`", section))
+    for name in ("own-text", "own-choice", "own-compare", "own-image"):
+        queue = Queue(kind="size", interface=name, name="x-y", dataset="x", choices=("a", "b"))
+        page = interface_of(queue).page_xml()
+        used = set(re.findall(r'(?:value="\$|<(?:Choices|TextArea) name=")(\w+)', page))
+        assert used <= documented, used - documented
 
 
 @pytest.mark.usefixtures("plugin")
