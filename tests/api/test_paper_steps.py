@@ -362,6 +362,52 @@ def test_a_sample_gets_the_images_that_are_most_similar_to_it(tmp_path: Path) ->
         run(steps.add_similar())
 
 
+def test_each_drawn_image_gets_a_similar_one_of_its_own(tmp_path: Path) -> None:
+    """Pairs are of one split, no image is in two, and captions tell the two of a pair apart."""
+    write_stills_world(tmp_path, 7, 40)
+    source = loupe.source(
+        "coco-captions", "captions_test.json", images="images", licence=LICENCE, citation=CITATION
+    )
+    steps, settings, versions = loupe.steps, Settings(home=tmp_path / ".loupe"), count()
+
+    def run(drawn: int, *, is_decided: bool = True) -> list[SimilarPair]:
+        pipeline = loupe.Pipeline(
+            "hard",
+            version=f"0.1.{next(versions)}",
+            folder=tmp_path,
+            sources=[source],
+            steps=[
+                steps.sample(drawn, by="image"),
+                steps.caption(per_item=2),
+                *([loupe.gate("captions", policy="auto")] if is_decided else []),
+                steps.match_similar(),
+                steps.confuse(),
+                loupe.gate("confusions", policy="auto"),
+                loupe.release(test_share=0.5),
+            ],
+        )
+        report = pipeline.run("builtin", quiet=True, settings=settings)
+        again = pipeline.run("builtin", quiet=True, settings=settings)
+        assert again.release_id == report.release_id
+        with closing(Store.open(settings.database_url)) as store:
+            stored = find(store, "hard", SimilarPair.kind, states=LIVE)
+            pairs = [one.record(SimilarPair) for one in stored]
+            images = {one.id: one for one in find(store, "hard", Image.kind)}
+        for one in pairs:
+            assert images[one.first].split == images[one.second].split
+        released = {row["identity"] for row in report.release.rows()}
+        assert len(released) > drawn
+        return pairs
+
+    pairs = run(6)
+    members = [one for pair in pairs for one in (pair.first, pair.second)]
+    assert 4 <= len(pairs) <= 6
+    assert len(set(members)) == len(members)
+    assert len(run(8)) > len(pairs)
+    assert len(run(6, is_decided=False)) == 6, "no caption is known to fit another image"
+    assert run(6) == pairs, "what was inactive counts again"
+
+
 def test_images_of_pairs_without_captions_are_left_out(tmp_path: Path) -> None:
     world = write_stills_world(tmp_path, 7, 8)
     names = sorted(path.name for path in world.image_root.iterdir())
