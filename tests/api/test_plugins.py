@@ -6,6 +6,7 @@ import shutil
 import sqlite3
 import sys
 import tomllib
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -78,6 +79,7 @@ MODELS = (
     "tests.api.plugin_models:EmptyPose",
     "tests.api.plugin_models:NoPictures",
     "tests.api.plugin_models:Faulty",
+    "tests.api.plugin_models:SometimesFaulty",
 )
 
 
@@ -409,6 +411,55 @@ def test_a_chat_model_of_a_plugin_fails_for_one_request_alone(
     assert "chat model faulty@1" in failure.detail
     assert not failure.is_paid, "it is asked again after a fix"
     assert plugin_models.Faulty.calls == calls
+
+
+@pytest.mark.usefixtures("plugin")
+def test_a_release_holds_what_a_sometimes_faulty_chat_model_answered_well(tmp_path: Path) -> None:
+    things = ["mug", "cup", "raises", "bowl", "prose", "type", "jug", "number", "cut", "pot"]
+    (tmp_path / "photos").mkdir()
+    for number, name in enumerate(things):
+        draw_photograph(tmp_path / "photos" / f"{name}.jpg", number)
+    lines = ["sku,title", *(f"{name},A thing called {name}" for name in things)]
+    (tmp_path / "shop.csv").write_text("\n".join(lines), encoding="utf-8")
+    (tmp_path / "colour.md").write_text("Which colour has it?\n\n{{ text }}", encoding="utf-8")
+    profile = tmp_path / "faulty.toml"
+    model = '[captioning.model]\nprovider = "plugin"\nname = "sometimes-faulty"\n'
+    profile.write_text(f'description = "A faulty model."\n\n{model}', encoding="utf-8")
+    source = loupe.source(
+        "csv", "shop.csv", images="photos", identity="sku", captions=["title"], licence="CC0-1.0"
+    )
+    pipeline = loupe.Pipeline(
+        "shop",
+        version="0.1.0",
+        folder=tmp_path,
+        sources=[source],
+        steps=[
+            loupe.llm_step("colour.md", inputs=loupe.Caption, outputs=Colour),
+            loupe.release(),
+        ],
+    )
+    settings = Settings(home=tmp_path / ".loupe")
+    plugin_models.SometimesFaulty.asked.clear()
+    report = pipeline.run(str(profile), quiet=True, settings=settings)
+    report.release.verify()
+    named = {row["identity"]: bool(row["colour"]) for row in report.release.rows()}
+    assert named == {one: one in ("mug", "cup", "bowl", "jug", "pot") for one in things}
+    with closing(Store.open(settings.database_url)) as store:
+        refused = {one.context["file"]: one for one in quarantined(store, "shop")}
+    assert {name: one.reason for name, one in refused.items()} == {
+        "raises.jpg": "raised",
+        "prose.jpg": "unparseable_answer",
+        "type.jpg": "wrong_type",
+        "number.jpg": "raised",
+        "cut.jpg": "truncated_answer",
+    }
+    assert "KeyError: 'no colour' (plugin_models.py, line" in refused["raises.jpg"].detail
+    asked = Counter(plugin_models.SometimesFaulty.asked)
+    twice = {one.rpartition(" ")[2] for one, times in asked.items() if times > 1}
+    assert twice == {"raises", "number"}, "only what ended the stream is asked alone"
+    again = pipeline.run(str(profile), quiet=True, settings=settings)
+    assert again.release_id == report.release_id
+    assert Counter(plugin_models.SometimesFaulty.asked) == asked, "no request is repeated"
 
 
 @pytest.mark.usefixtures("plugin")
