@@ -3,6 +3,7 @@
 They are found by their entry points, as those of other packages are.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -42,6 +43,7 @@ from loupe.flows.recos.run import (
     originals_of,
 )
 from loupe.flows.recos.similar_images import candidates_in, judge_of, match_candidates
+from loupe.flows.recos.task_images import nearest_first
 from loupe.prompts.loader import load_prompt
 from loupe.retrieval.score_matrix import nearest_items
 from loupe.schemas.chat import NamedModel
@@ -87,6 +89,69 @@ class _Captioned(Part):
     def specs(self, profile: Profile) -> Sequence[NamedModel]:
         """Return the captioner, and the embedder that compares captions with images."""
         return [profile.captioning.model, profile.captioning.embedder]
+
+
+# The images that fit a query best.
+
+
+class _Choice(Sampling):
+    """Keeps the images of each source that are nearest to a text by the embedder of the profile."""
+
+    name = "choose"
+    comes_back = "is chosen now"
+
+    def __init__(self, per_source: int, query: str) -> None:
+        super().__init__(per_source, "image")
+        self._query = query
+
+    def specs(self, profile: Profile) -> Sequence[NamedModel]:
+        """Return the embedder."""
+        return [profile.captioning.embedder]
+
+    def values(self, profile: Profile) -> dict[str, Any]:
+        """Return what determines its results."""
+        embedder = profile.captioning.embedder
+        return {
+            "per_source": self.per_source,
+            "query": self._query,
+            "embedder": str(embedder.ref),
+            "parameters": embedder.parameters,
+        }
+
+    def described(self) -> str:
+        """Return what it keeps."""
+        return f"{self.name}: keeps the {self.per_source:,} nearest to “{self._query}” of a source"
+
+    def refusals(self, run: OwnRun, images: list[StoredEntity]) -> dict[str, str]:
+        """Return the images that are not among the nearest."""
+        of_source: dict[str, list[StoredEntity]] = defaultdict(list)
+        for one in images:
+            of_source[one.record(Image).source].append(one)
+        models, why = _captioning(run), f"is not among the nearest to “{self._query}”"
+        refused: dict[str, str] = {}
+        for found in of_source.values():
+            left = nearest_first(models, found, self._query)[self.per_source :]
+            refused |= {one.id: why for one in left}
+        return refused
+
+
+def choose(per_source: int, *, query: str) -> Part:
+    """Return a step that keeps the images nearest to a text, and refuses the others.
+
+    Similarity is that of the embedder of the profile, and each source has its own nearest images.
+
+    Args:
+        per_source: the number of images to keep of each source.
+        query: what the images show, such as "a harbour with boats".
+
+    Raises:
+        UsageError: `per_source` is less than 1, or the query is empty.
+    """
+    if per_source < 1:
+        raise UsageError(f"choose: per_source must be at least 1; got {per_source}")
+    if not query.strip():
+        raise UsageError("choose: say what the images show (query=…); it is empty")
+    return _Choice(per_source, " ".join(query.split()))
 
 
 # Captions of suitable detail.
@@ -453,8 +518,8 @@ class _Adding(Part):
         drawing = [one for one in place.before if isinstance(one, Sampling)]
         if not drawing:
             raise UsageError(
-                f"step {self.name!r} adds images that loupe.steps.sample() left out: put that "
-                f"before it"
+                f"step {self.name!r} adds images that loupe.steps.sample() or "
+                f"loupe.steps.choose() left out: put one of them before it"
             )
         self._sampling = drawing[-1]
 
@@ -605,7 +670,7 @@ class _Matching(_Adding):
 
 
 def add_similar(neighbours: int = 1) -> Part:
-    """Return a step that adds, to each image that `sample` drew, those that are most similar to it.
+    """Return a step that adds, to each drawn or chosen image, those that are most similar to it.
 
     They are images of the same source that were not drawn. One that has, or may have, the content
     of another image is left out. Later steps treat them like the drawn ones, so captions must tell
@@ -623,7 +688,7 @@ def add_similar(neighbours: int = 1) -> Part:
 
 
 def match_similar() -> Part:
-    """Return a step that adds, to each image that `sample` drew, one that is hard to tell from it.
+    """Return a step that adds, to each drawn or chosen image, one that is hard to tell from it.
 
     It is the most similar image of the same source and split that was not drawn; the most similar
     two are matched first, and no image is added twice. What may have the content of another image
