@@ -163,7 +163,8 @@ class ModelStep(Part):
             configuration=run.plan_of(self),
             inputs=pending(run, self.takes),
             request=requests,
-            parse=self._parsed,
+            parse=lambda _, answer: self.parsed(answer),
+            named=lambda of, rejection: naming(rejection, of.entity, of.image),
             outputs=lambda chunk: [self._result(one, model, links) for one in chunk],
         )
         run.add(run_llm_step(model, step, scope))
@@ -180,12 +181,6 @@ class ModelStep(Part):
         return prompt.request(
             self.name, values, subject=found["text"], images=images, answer_schema=self._schema()
         )
-
-    def _parsed(self, subject: _Subject, answer: ChatAnswer) -> tuple[Any, ...] | records.Rejection:
-        found = self.parsed(answer)
-        if isinstance(found, records.Rejection):
-            return naming(found, subject.entity, subject.image)
-        return found
 
     def parsed(self, answer: ChatAnswer) -> tuple[Any, ...] | records.Rejection:
         """Return the records or texts of an answer, or why it cannot be used."""

@@ -9,7 +9,8 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 
-from loupe.annotate.interfaces.registry import page_like
+from loupe.annotate.interfaces.own_pages import OwnPage, page_problem
+from loupe.annotate.interfaces.registry import interface_of, page_like
 from loupe.annotate.queues import Queue, apply_policy, declare_queues, parse_policy
 from loupe.annotate.queues import Step as QueueStep
 from loupe.api.models import MODELS
@@ -227,8 +228,21 @@ class Gate(Part):
     def decide_alone(self, run: OwnRun) -> None:
         """Decide as if nobody looked, which lets a preview go on."""
         policy = parse_policy("auto")
-        queue = Queue(**{**dict(self.queue()), "name": self.name, "dataset": run.dataset})
+        queue = self._queue_of(run.dataset)
         apply_policy(run.store, queue.model_copy(update={"policy": policy}))
+
+    def check_page(self, dataset: str) -> Iterator[Finding]:
+        """Find what makes a page of a plugin unusable."""
+        page = interface_of(self._queue_of(dataset))
+        if isinstance(page, OwnPage) and (problem := page_problem(page)) is not None:
+            yield lacking(
+                f"page {self._shown_page}",
+                f"gate {self.name!r} cannot ask people: {problem}",
+                "correct page_xml (docs/python.md#a-labelling-page-of-your-own)",
+            )
+
+    def _queue_of(self, dataset: str) -> Queue:
+        return Queue(**{**dict(self.queue()), "name": self.name, "dataset": dataset})
 
     def described(self) -> str:
         """Return what it decides on, and how."""
@@ -704,10 +718,12 @@ class Pipeline:
         return {one.name: one.queue() for one in self.parts if isinstance(one, Gate)}
 
     def _checks(self, build: OwnBuild, profile: Profile) -> Iterator[Finding]:
-        """Load every prompt, and refuse models that know only drawn worlds for other sources."""
+        """Load every prompt and page; refuse models that only know drawn worlds elsewhere."""
         yield from check_videos(build.sources, build.test_share)
         for part in self.parts:
             part.values(profile)
+            if isinstance(part, Gate):
+                yield from part.check_page(self.name)
         if all(map(is_drawn, build.sources)):
             return
         for part in self.parts:

@@ -3,10 +3,10 @@
 import json
 import os
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from html import escape
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -17,7 +17,9 @@ from loupe.db.calls import CostRow, cost_rows
 from loupe.db.entities import LIVE, StoredEntity, find, parents_of
 from loupe.db.quarantine import quarantined
 from loupe.flows.engine.context import PREVIEW, open_context
+from loupe.flows.engine.embedding import picture_of
 from loupe.flows.engine.importing import open_source
+from loupe.flows.engine.pages import figure, flow_pages, thumbnail_uri
 from loupe.flows.engine.pipeline import PipelineSpec, require_models
 from loupe.flows.engine.report import Progress, duration
 from loupe.models.profiles.loader import load_profile
@@ -25,7 +27,9 @@ from loupe.models.profiles.settings import load_settings
 from loupe.schemas import records
 from loupe.schemas.build import SourceSpec, VideoSourceSpec
 from loupe.schemas.errors import LoupeError
+from loupe.schemas.faithfulness import FaithfulnessReport
 from loupe.schemas.proposals import Candidate, Strategy
+from loupe.schemas.quality import CaptionCheck
 from loupe.schemas.records import Rejection
 from loupe.schemas.video import TrackedVideo, Video
 from loupe.schemas.wording import shortened
@@ -52,7 +56,9 @@ class Previewed(Protocol):
         """Run all steps but gates and the release."""
 
 
-_SHOWN_CHARACTERS = 90
+_SHOWN_CHARACTERS = 90  # in a terminal
+_LONGEST = 1_000  # characters of an output
+_PICTURE_PX = 200
 _TEXTS = {
     records.Caption.kind: "text",
     records.Rewrite.kind: "text",
@@ -60,8 +66,17 @@ _TEXTS = {
     Candidate.kind: "plan",
 }
 """What is shown of the records of Loupe, by kind; of others, all fields."""
+_FINDINGS = (CaptionCheck.kind, FaithfulnessReport.kind)
+"""What is shown as a doubt about the text that it is about."""
 _NOTHING = ""
 _STATES = {"superseded": "replaced", "inactive": "left out"}
+_MARKS = {
+    "kept": "passed",
+    "doubted": "suspected",
+    "rejected": "dropped",
+    "not imported": "dropped",
+}
+"""The colour of a state on the page; others have none."""
 _WIDTH = 150  # columns, unless COLUMNS states them
 _COLUMNS = ("item, and what was made of it", "state", "because")
 
@@ -83,7 +98,7 @@ class PreviewedItem:
     States are "kept", "doubted" (a check speaks against it, so a gate asks people or drops it),
     "rejected", "replaced" (by what was made of it), "left out" (it is of something rejected) and
     "not imported". `split` and `identity` are those of an image; an image that is its own identity
-    has none.
+    has none. `picture` is a small copy of the image as a `data:` URI.
     """
 
     item: str
@@ -92,6 +107,7 @@ class PreviewedItem:
     outputs: tuple[PreviewedOutput, ...] = ()
     split: str = ""
     identity: str = ""
+    picture: str = field(default="", repr=False)
 
     def rows(self) -> Iterator[PreviewedOutput]:
         """Yield the item itself, and each output."""
@@ -138,14 +154,17 @@ class Preview:
             parts.append(f"about {round(tokens * share):,} tokens")
         for currency in sorted({one.currency for one in self.costs if one.currency}):
             cost = sum(one.cost or 0 for one in self.costs if one.currency == currency)
-            parts.append(f"about {cost * share:,.2f} {currency}")
+            parts.append(f"about {figure(cost * share)} {currency}")
         return f"the whole run: {', '.join(parts)}"
 
     def as_json(self) -> dict[str, Any]:
         """Return it for `--json`."""
+        items = [asdict(one) for one in self.items]
+        for one in items:
+            del one["picture"]
         return {
             "pipeline": self.name,
-            "items": [asdict(one) for one in self.items],
+            "items": items,
             "rejections": [one.model_dump(mode="json") for one in self.rejections],
             "costs": [one._asdict() for one in self.costs],
             "records": self.records,
@@ -153,6 +172,15 @@ class Preview:
             "seconds": round(self.seconds, 3),
             "stopped": self.stopped,
         }
+
+    def as_html(self) -> str:
+        """Return it as a page in a single file, with small copies of the images."""
+        states = Counter(one.state for one in self.items)
+        refused = Counter((one.stage, one.reason) for one in self.rejections)
+        template = flow_pages().get_template("preview.html.j2")
+        return template.render(
+            preview=self, states=states, refused=refused.most_common(), marks=_MARKS
+        )
 
     def _summary(self) -> Iterator[str]:
         yield f"{self.name}: {min(self.read, self.records):,} of {self.records:,} {self.noun}"
@@ -175,7 +203,8 @@ class Preview:
         table = Table(*_COLUMNS)
         for one in self.items:
             for row in one.rows():
-                what = Padding(Text(row.output), (0, 0, 0, 2 * row.depth))
+                shown = Text(shortened(row.output, _SHOWN_CHARACTERS))
+                what = Padding(shown, (0, 0, 0, 2 * row.depth))
                 table.add_row(what, row.state, Text("\n".join(row.reasons)))
             table.add_section()
         width = None if "COLUMNS" in os.environ else _WIDTH
@@ -188,13 +217,16 @@ class Preview:
 
     def _repr_html_(self) -> str:
         lines = ["<tr>" + "".join(f"<th>{one}</th>" for one in _COLUMNS) + "</tr>"]
-        for row in (row for one in self.items for row in one.rows()):
-            reasons = "<br>".join(map(escape, row.reasons))
-            indent = f'style="text-align: left; padding-left: {1 + row.depth}em"'
-            lines.append(
-                f"<tr><td {indent}>{escape(row.output)}</td><td>{row.state}</td>"
-                f"<td>{reasons}</td></tr>"
-            )
+        for item in self.items:
+            shown = f'<img src="{item.picture}" alt=""><br>' if item.picture else ""
+            for row in item.rows():
+                reasons = "<br>".join(map(escape, row.reasons))
+                indent = f'style="text-align: left; padding-left: {1 + row.depth}em"'
+                lines.append(
+                    f"<tr><td {indent}>{shown}{escape(row.output)}</td><td>{row.state}</td>"
+                    f"<td>{reasons}</td></tr>"
+                )
+                shown = ""
         summary = "".join(f"<p>{escape(line)}</p>" for line in self._summary())
         return f"<table>{''.join(lines)}</table>{summary}"
 
@@ -284,7 +316,7 @@ def _items(run: OwnRun) -> Iterator[PreviewedItem]:
 
     def outputs(id_: str, depth: int = 1) -> Iterator[PreviewedOutput]:
         for one in below[id_]:
-            if one.id not in images:
+            if one.id not in images and one.kind not in _FINDINGS:
                 state, reasons = _state(one, why)
                 yield PreviewedOutput(_shown(one, names), depth, state, reasons)
                 yield from outputs(one.id, depth + 1)
@@ -299,6 +331,7 @@ def _items(run: OwnRun) -> Iterator[PreviewedItem]:
                     tuple(outputs(one.id)),
                     split=str(one.split),
                     identity="" if identity == names[one.id] else identity,
+                    picture=thumbnail_uri(run.context.blobs, picture_of(one), _PICTURE_PX) or "",
                 )
             yield from made_of(one.id)
 
@@ -343,7 +376,7 @@ def _state(
 
 def _reasons(run: OwnRun, entities: list[StoredEntity]) -> dict[str, list[tuple[str, str]]]:
     """Return (step, reason) of what was refused, and ("", doubt) of what speaks against an item."""
-    from loupe.annotate.queues import latest_flags
+    from loupe.annotate.queues import latest_flags, newest_reports
     from loupe.db.decisions import last_reasons
     from loupe.db.work import rejected_work
 
@@ -351,8 +384,12 @@ def _reasons(run: OwnRun, entities: list[StoredEntity]) -> dict[str, list[tuple[
     stages = [part.name for part in run.parts]
     for id_, rejection in rejected_work(run.store, run.dataset, stages):
         found[id_].append((rejection.stage, rejection.detail))
-    for id_, flags in latest_flags(run.store, [one.id for one in entities]).items():
+    ids = [one.id for one in entities]
+    for id_, flags in latest_flags(run.store, ids).items():
         found[id_] += [("", flag) for flag in flags]
+    for id_, report in newest_reports(run.store, ids).items():
+        if report.verdict == "suspect":
+            found[id_] += [("", one.message) for one in report.findings]
     refused = [one.id for one in entities if one.state == "rejected"]
     for id_, reason in last_reasons(run.store, refused).items():
         if id_ not in found:
@@ -369,4 +406,4 @@ def _shown(entity: StoredEntity, names: Mapping[str, str]) -> str:
     }
     listed = ", ".join(f"{name}={value}" for name, value in fields.items())
     text = fields[_TEXTS[entity.kind]] if entity.kind in _TEXTS else listed
-    return shortened(f"{entity.kind}: {text}", _SHOWN_CHARACTERS)
+    return shortened(f"{entity.kind}: {text}", _LONGEST)

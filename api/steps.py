@@ -156,17 +156,17 @@ class Sampling(_Choosing):
     comes_back = "is drawn now"
 
     def __init__(self, per_source: int, by: str) -> None:
-        self._per_source = per_source
+        self.per_source = per_source
         self._by = by
 
     def values(self, profile: Profile) -> dict[str, Any]:  # noqa: ARG002
         """Return what is drawn."""
-        return {"per_source": self._per_source, "by": self._by}
+        return {"per_source": self.per_source, "by": self._by}
 
     def described(self) -> str:
         """Return what it draws."""
         noun = "identities" if self._by == "identity" else "images"
-        return f"sample: draws {self._per_source:,} {noun} of each source"
+        return f"sample: draws {self.per_source:,} {noun} of each source"
 
     def refusals(self, run: OwnRun, images: list[StoredEntity]) -> dict[str, str]:
         """Return the images that are not drawn."""
@@ -180,7 +180,7 @@ class Sampling(_Choosing):
             unit_of[one.id] = unit
         drawn: set[str] = set()
         for found in units.values():
-            drawn.update(sorted(found)[: self._per_source])
+            drawn.update(sorted(found)[: self.per_source])
         return {id_: "is not drawn" for id_, unit in unit_of.items() if unit not in drawn}
 
 

@@ -323,7 +323,8 @@ class _ForeignStream(Foreign[SpecT], ABC, Generic[SpecT, RequestT, OutcomeT]):
         while not taken.is_over:
             before = taken.count
             try:
-                for position, outcome in self._outcomes(taken):
+                for place, outcome in self._outcomes(taken):
+                    position = before + place  # it counts from the first that it takes
                     if taken.left.pop(position, None) is None:
                         break
                     yield position, outcome

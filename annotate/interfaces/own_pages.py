@@ -6,6 +6,8 @@ field of the record, which the queue names.
 # ruff: noqa: ARG002 - methods of all pages take the same
 
 import json
+import re
+import xml.etree.ElementTree as ET
 from collections.abc import Mapping, Sequence
 from functools import cache
 from html import escape
@@ -17,10 +19,15 @@ from pydantic import ConfigDict
 
 from loupe.annotate.answers import Parsed, ReviewAnswer, UnclearAnswer
 from loupe.annotate.interfaces.page import (
+    PROBLEMS,
+    REASON,
+    RETURNED,
+    VERDICT,
     Images,
     Interface,
     Regions,
     Summary,
+    choice_labels,
     first_text,
     one_line,
     only_choice,
@@ -33,6 +40,7 @@ from loupe.db.store import Store
 from loupe.schemas.base import EntityRecord
 from loupe.schemas.provenance import Role
 from loupe.schemas.records import Caption, Image
+from loupe.schemas.validation import nearest_hint
 
 TEXT, CHOICE, COMPARE, IMAGE = "own-text", "own-choice", "own-compare", "own-image"
 NAMES = (TEXT, CHOICE, COMPARE, IMAGE)
@@ -41,6 +49,8 @@ _CHANGED = "changed"
 _PAIR = ("first", "second")
 """The fields of a record that compares two images: their ids."""
 _HIDDEN = ("source", "sha256", "source_sha256", "media_type", "position", "split")
+_VERDICTS = {(VERDICT, "accept"), (VERDICT, "reject")}
+_USED = re.compile(r"\$([A-Za-z_]\w*)")
 _EDIT = '<Choice value="Change" alias="edit" hotkey="2"/>'
 _PICTURE = (
     '<Image name="{0}" value="${0}" zoom="true" zoomControl="true" rotateControl="false" '
@@ -63,7 +73,11 @@ def record_of(kind: str) -> type[AnyRecord]:
 class OwnPage(Interface):
     """The page of a queue that a pipeline declares; classes of plugins vary it.
 
-    `like` says which one a class varies: "text", "choice", "compare" or "image".
+    docs/python.md lists what `page_xml` may refer to.
+
+    Attributes:
+        like: which page a class varies: "text", "choice", "compare" or "image".
+        instructions: what annotators read before they begin, as HTML; begins with `<h3>`.
     """
 
     name = TEXT
@@ -81,7 +95,7 @@ class OwnPage(Interface):
         return "own"
 
     def page_xml(self) -> str:
-        """Return the page with the images and controls that it needs."""
+        """Return the page in Label Studio's XML, with the images and controls that it needs."""
         pictures = _PAIR if self.page == COMPARE else ("image",)
         controls = ""
         if self.page == TEXT:
@@ -128,7 +142,13 @@ class OwnPage(Interface):
         }
 
     def data(self, entity: StoredEntity, images: Images, related: Any) -> dict[str, Any]:
-        """Return what the record states, its images, and the field that may be changed."""
+        """Return the values of the page's placeholders.
+
+        Args:
+            entity: the item; `entity.payload` is its record as JSON.
+            images: gives addresses of images to the annotator's browser.
+            related: the images and captions that belong to the item, and what speaks against it.
+        """
         fields = json.loads(entity.payload)
         shown = {name: one for name, one in fields.items() if name not in _HIDDEN and one}
         rows = [_row("caption", one) for one in related["captions"]]
@@ -167,6 +187,47 @@ class OwnPage(Interface):
     def details(self, answer: ReviewAnswer, record: AnyRecord) -> Summary:
         """Return the changed field."""
         return [(self.field, answer.texts.get(_CHANGED, ""))]
+
+
+def page_problem(page: OwnPage) -> str | None:
+    """Return why answers on a page of a plugin could not be used; None if they can."""
+    try:
+        root = ET.fromstring(page.config)  # noqa: S314 - of an installed package
+    except ET.ParseError as error:
+        return f"its XML cannot be read: {error}"
+    except Exception as error:  # noqa: BLE001 - the code of other people
+        return f"page_xml raised {type(error).__name__}: {error}"
+    tags = list(root.iter())
+    named = {tag.get("name") for tag in tags}
+    choices = choice_labels(page.config)
+    is_read_here = type(page).kept is OwnPage.kept
+    classes = {one for tag in tags for one in tag.get("className", "").split()}
+    for what, is_there in (
+        ("Choices named verdict, with the aliases accept and reject", choices.keys() >= _VERDICTS),
+        ("Choices named reason or problems", bool(named & {REASON, PROBLEMS})),
+        (
+            f"a TextArea named {_CHANGED}",
+            page.page != TEXT or _CHANGED in named or not is_read_here,
+        ),
+        ("a View with the class loupe-answer", "loupe-answer" in classes),
+        ("a Style", "loupe-returned" in classes),
+    ):
+        if not is_there:
+            return f"it lacks {what}"
+    for tag in tags:
+        if (target := tag.get("toName")) is not None and target not in named:
+            return f"{tag.tag} {tag.get('name')} has toName={target!r}, but nothing has that name"
+    if type(page).data is not OwnPage.data:
+        return None
+    known = {*_placeholders(page), RETURNED}
+    used = (found for tag in tags for one in tag.attrib.values() for found in _USED.findall(one))
+    unknown = next((one for one in used if one not in known), None)
+    return unknown and f"nothing fills ${unknown}; {nearest_hint(unknown, known)}"
+
+
+def _placeholders(page: OwnPage) -> tuple[str, ...]:
+    """Return the placeholders that `OwnPage.data` fills."""
+    return (*(_PAIR if page.page == COMPARE else ("image",)), "heading", "item_html", _CHANGED)
 
 
 def _captions_of(store: Store, ids: Sequence[str]) -> dict[str, list[str]]:

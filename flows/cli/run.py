@@ -17,7 +17,16 @@ from loupe.flows.cli.options import (
     settings,
     warn_of_unfinished,
 )
-from loupe.flows.cli.output import Answer, Line, err, finding_lines, note, silence
+from loupe.flows.cli.output import (
+    Answer,
+    Line,
+    PageOption,
+    err,
+    finding_lines,
+    note,
+    silence,
+    write_page,
+)
 
 if TYPE_CHECKING:
     from loupe.flows.engine.context import BuildReport, RunContext
@@ -64,6 +73,7 @@ def run(
     wait: bool = False,
     check: bool = False,
     limit: int | None = None,
+    html: PageOption = None,
     in_process: bool = False,
 ) -> Answer:
     """Run a flow that builds a dataset, or your own pipeline.
@@ -81,15 +91,20 @@ def run(
             models. Exit code 1 if the build cannot succeed as it is.
         limit: Preview a pipeline of your own: run this many records through all steps, in a
             temporary store.
+        html: Also write the preview as a page with the images to this file.
         in_process: Run in this process, even if a Prefect server is running.
     """
+    if html is not None and (limit is None or check):
+        raise typer.BadParameter("--html is for previews, such as --limit 10 --html preview.html")
     pipeline = _pipeline(flow_name)
     if pipeline is None:
         if config is not None:
             raise typer.BadParameter(
                 f"--config is for the builds of papers; {flow_name} states its own sources"
             )
-        return _run_own(flow_name, profile, max_cost, max_tokens, limit, wait=wait, check=check)
+        if limit is not None and not check:
+            return _preview(flow_name, profile, limit, html)
+        return _run_own(flow_name, profile, max_cost, max_tokens, wait=wait, check=check)
     if limit is not None:
         raise typer.BadParameter("--limit is for pipelines of your own (FILE.py, FILE.toml)")
     if check:
@@ -128,17 +143,14 @@ def _run_own(
     profile: str | None,
     max_cost: float | None,
     max_tokens: int | None,
-    limit: int | None,
     *,
     wait: bool,
     check: bool,
 ) -> Answer:
-    """Run a pipeline that is written with the public API, check it, or preview it."""
+    """Run a pipeline that is written with the public API, or check it."""
     note(f"reading {named}")
     from loupe.api.loading import load_pipeline
-    from loupe.flows.engine.report import console_progress
     from loupe.flows.engine.stopping import Budget
-    from loupe.schemas.wording import many
     from loupe.services.diagnosis import Verdict
 
     pipeline = load_pipeline(named, note)
@@ -147,15 +159,26 @@ def _run_own(
         findings = pipeline.check(profile)
         failed = any(one.verdict is not Verdict.OK for one in findings)
         return Answer(findings, [repr(pipeline), *finding_lines(findings)], failed)
-    if limit is not None:
-        note(f"preview of {many(limit, 'record')} of each source")
-        preview = pipeline.preview(limit, profile, progress=console_progress(err))
-        return Answer(preview.as_json(), [str(preview)], failed=bool(preview.stopped))
     note(f"home: {settings().home}")
     context = opened_run(Budget(max_cost, max_tokens))
     note("checking files, terms, keys and models")
     warn_of_unfinished(context.store)
     return _answer(pipeline.run_in(context, profile, wait=wait).report)
+
+
+def _preview(named: str, profile: str | None, limit: int, html: Path | None) -> Answer:
+    """Run the first records through all steps, in a temporary store."""
+    note(f"reading {named}")
+    from loupe.api.loading import load_pipeline
+    from loupe.flows.engine.report import console_progress
+    from loupe.schemas.wording import many
+
+    pipeline = load_pipeline(named, note)
+    note(f"preview of {many(limit, 'record')} of each source")
+    preview = pipeline.preview(limit, profile, progress=console_progress(err))
+    if html is not None:
+        write_page(html, preview.as_html())
+    return Answer(preview.as_json(), [str(preview)], failed=bool(preview.stopped))
 
 
 def _answer(report: "BuildReport") -> Answer:

@@ -37,6 +37,7 @@ def import_(
     name: str | None = None,
     licence: str | None = None,
     citation: str | None = None,
+    permitted_by: str | None = None,
     split: Literal["train", "val", "test"] | None = None,
     image: str | None = None,
     identity: str | None = None,
@@ -66,6 +67,8 @@ def import_(
         name: Name of the source (default: the name of the format).
         licence: Licence, if it differs from the known licence of the format.
         citation: Citation, if it differs from the known citation of the format.
+        permitted_by: Reason why terms that are no known licence permit a release. It is not stored:
+            state it to what makes the release, too.
         split: Split of all records, if the annotations state none (default: test).
         image: Column of the image or its path.
         identity: Column of what the image shows (default: identity, if there is one).
@@ -84,7 +87,11 @@ def import_(
 
     context = opened_run()
     note(f"home: {context.settings.home}")
-    values: dict[str, Any] = {"licence": licence, "citation": citation}
+    values: dict[str, Any] = {
+        "licence": licence,
+        "citation": citation,
+        "permitted_by": permitted_by,
+    }
     if format_name == _VIDEOS:
         from loupe.flows.engine.video_import import import_videos
 

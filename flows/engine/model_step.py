@@ -236,6 +236,7 @@ class LLMStep(Generic[InputT, SubjectT, ValueT]):
         repair: returns the request to send again after an answer was rejected, from the first
             request and its answer; without it the input is rejected at once.
         in_order: a chunk starts after the previous one is stored, as it depends on its results.
+        named: adds to a rejection what its subject is called.
     """
 
     name: str
@@ -249,6 +250,7 @@ class LLMStep(Generic[InputT, SubjectT, ValueT]):
     repair: Callable[[ChatRequest, ChatAnswer, Rejection], ChatRequest] | None = None
     chunk_size: int = 200
     in_order: bool = False
+    named: Callable[[SubjectT, Rejection], Rejection] | None = None
 
 
 def run_llm_step(
@@ -319,11 +321,14 @@ def step_results(
             results[number] = found
             continue
         parsed: list[Parsed[SubjectT, ValueT]] = []
-        for answer in [next(answers) for _ in found]:
+        for ask, answer in [(one, next(answers)) for one in found]:
             if isinstance(answer, Parsed):
                 parsed.append(answer)
-            else:
-                results.setdefault(number, result_without_value(number, step.name, answer))
+                continue
+            result = result_without_value(number, step.name, answer)
+            if isinstance(result, WorkResult) and result.rejection and step.named:
+                result = result._replace(rejection=step.named(ask.subject, result.rejection))
+            results.setdefault(number, result)
         if number not in results:
             complete[number] = parsed
     results |= zip(complete, step.outputs(list(complete.values())), strict=True)

@@ -2,7 +2,7 @@
 
 import heapq
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -225,24 +225,34 @@ def _matches(
     duplicates.look_up(closed)
     for one in list(closed):
         closed.update(duplicates.get(one, ()))
-    candidates = _candidates(run, looking, closed)
-    duplicates.look_up(one.image for near in candidates.values() for one in near[:_LIKELY])
-    return match_similar_images(candidates, duplicates)
+    wanted = {run.base.originals[image.id]: image.id for image in looking}
+    candidates = candidates_in(run.pool, wanted, closed, run.judge)
+    return match_candidates(run.pool, candidates)
 
 
-def _candidates(
-    run: RecosRun, looking: Sequence[StoredEntity], closed: set[str]
-) -> Mapping[str, list[Candidate]]:
-    """Return the candidates of each image, by its original, nearest first.
+def match_candidates(pool: Pool, candidates: Mapping[str, Sequence[Candidate]]) -> Matches:
+    """Match a candidate to each image, none of the content of another."""
+    likely = [one.image for near in candidates.values() for one in near[:_LIKELY]]
+    pool.duplicates.look_up(likely)
+    return match_similar_images(candidates, pool.duplicates)
 
-    `closed` are images that are not available, including the images to match.
+
+def candidates_in(
+    pool: Pool, wanted: Mapping[str, str], closed: Collection[str], judge: Judge | None
+) -> dict[str, list[Candidate]]:
+    """Return the candidates of each image of a source, nearest first.
+
+    Args:
+        pool: the images of the sources.
+        wanted: for each image to match, its copy in the dataset, which `judge` knows.
+        closed: images that are not available, including the images to match.
+        judge: leaves out images that a caption may fit; None if there are no captions.
     """
-    pool, originals = run.pool, run.base.originals
-    candidates: dict[str, list[Candidate]] = {originals[image.id]: [] for image in looking}
-    looking = [image for image in looking if originals[image.id] in pool.place]  # source removed
+    candidates: dict[str, list[Candidate]] = {original: [] for original in wanted}
+    looking = [original for original in wanted if original in pool.place]  # source removed
     if not looking:
         return candidates
-    places = np.array([pool.place[originals[image.id]] for image in looking], np.int64)
+    places = np.array([pool.place[original] for original in looking], np.int64)
     found = nearest_items(
         pool.vectors[places],
         pool.vectors,
@@ -251,12 +261,14 @@ def _candidates(
         groups=(pool.sources[places], pool.sources),
         closed=[place for place, image in enumerate(pool.images) if image.id in closed],
     )
-    for row, image in enumerate(looking):
-        original, is_found = originals[image.id], found.places[row] >= 0
+    for row, original in enumerate(looking):
+        is_found = found.places[row] >= 0
         near, similarities = found.places[row][is_found], found.similarities[row][is_found]
-        truth = pool.truths.get(original)
-        sure = _surely_others(run.judge.places[image.id], truth, near.tolist(), pool, run.judge)
-        pairs = zip(near[sure].tolist(), similarities[sure].tolist(), strict=True)
+        if judge is not None:
+            number, truth = judge.places[wanted[original]], pool.truths.get(original)
+            sure = _surely_others(number, truth, near.tolist(), pool, judge)
+            near, similarities = near[sure], similarities[sure]
+        pairs = zip(near.tolist(), similarities.tolist(), strict=True)
         candidates[original] = [Candidate(pool.images[place].id, cosine) for place, cosine in pairs]
     return candidates
 
@@ -281,5 +293,5 @@ def _surely_others(
         wording = judge.wordings[caption]
         known.append([truth_differs(wording, truth, other) for other in theirs])
     apart: NDArray[np.bool_] = advantages > judge.calibration.margin
-    sure: NDArray[np.bool_] = (apart | np.array(known)).all(axis=0)
+    sure: NDArray[np.bool_] = (apart | np.array(known, bool).reshape(apart.shape)).all(axis=0)
     return sure

@@ -3,7 +3,8 @@
 They are found by their entry points, as those of other packages are.
 """
 
-from collections.abc import Callable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -16,6 +17,7 @@ from loupe.api.steps import Sampling
 from loupe.db.decisions import last_agents
 from loupe.db.entities import (
     LIVE,
+    NewEntity,
     StoredEntity,
     WorkResult,
     fetch,
@@ -31,8 +33,17 @@ from loupe.flows.recos.confusing import VERSION as CONFUSION_VERSION
 from loupe.flows.recos.confusing import ConfusionWriting, confusion_warnings, measured_pairs
 from loupe.flows.recos.expanding import deduplicated, expand_images, neighbours_in
 from loupe.flows.recos.feasibility import require_criterion
-from loupe.flows.recos.run import Pair, PairKey, Pool, load_written, originals_of
-from loupe.flows.recos.similar_images import judge_of
+from loupe.flows.recos.run import (
+    Judge,
+    Pair,
+    PairKey,
+    Pool,
+    captions_of,
+    load_written,
+    originals_of,
+)
+from loupe.flows.recos.similar_images import candidates_in, judge_of, match_candidates
+from loupe.flows.recos.task_images import nearest_first
 from loupe.prompts.loader import load_prompt
 from loupe.retrieval.score_matrix import nearest_items
 from loupe.schemas.chat import NamedModel
@@ -78,6 +89,69 @@ class _Captioned(Part):
     def specs(self, profile: Profile) -> Sequence[NamedModel]:
         """Return the captioner, and the embedder that compares captions with images."""
         return [profile.captioning.model, profile.captioning.embedder]
+
+
+# The images that fit a query best.
+
+
+class _Choice(Sampling):
+    """Keeps the images of each source that are nearest to a text by the embedder of the profile."""
+
+    name = "choose"
+    comes_back = "is chosen now"
+
+    def __init__(self, per_source: int, query: str) -> None:
+        super().__init__(per_source, "image")
+        self._query = query
+
+    def specs(self, profile: Profile) -> Sequence[NamedModel]:
+        """Return the embedder."""
+        return [profile.captioning.embedder]
+
+    def values(self, profile: Profile) -> dict[str, Any]:
+        """Return what determines its results."""
+        embedder = profile.captioning.embedder
+        return {
+            "per_source": self.per_source,
+            "query": self._query,
+            "embedder": str(embedder.ref),
+            "parameters": embedder.parameters,
+        }
+
+    def described(self) -> str:
+        """Return what it keeps."""
+        return f"{self.name}: keeps the {self.per_source:,} nearest to “{self._query}” of a source"
+
+    def refusals(self, run: OwnRun, images: list[StoredEntity]) -> dict[str, str]:
+        """Return the images that are not among the nearest."""
+        of_source: dict[str, list[StoredEntity]] = defaultdict(list)
+        for one in images:
+            of_source[one.record(Image).source].append(one)
+        models, why = _captioning(run), f"is not among the nearest to “{self._query}”"
+        refused: dict[str, str] = {}
+        for found in of_source.values():
+            left = nearest_first(models, found, self._query)[self.per_source :]
+            refused |= {one.id: why for one in left}
+        return refused
+
+
+def choose(per_source: int, *, query: str) -> Part:
+    """Return a step that keeps the images nearest to a text, and refuses the others.
+
+    Similarity is that of the embedder of the profile, and each source has its own nearest images.
+
+    Args:
+        per_source: the number of images to keep of each source.
+        query: what the images show, such as "a harbour with boats".
+
+    Raises:
+        UsageError: `per_source` is less than 1, or the query is empty.
+    """
+    if per_source < 1:
+        raise UsageError(f"choose: per_source must be at least 1; got {per_source}")
+    if not query.strip():
+        raise UsageError("choose: say what the images show (query=…); it is empty")
+    return _Choice(per_source, " ".join(query.split()))
 
 
 # Captions of suitable detail.
@@ -428,14 +502,11 @@ def confuse(task: str = _USUAL_TASK, *, name: str = "confuse") -> Part:
 
 
 class _Adding(Part):
-    """Adds the nearest images, of those that were not drawn, to the drawn ones."""
+    """Adds images that were not drawn to the drawn ones."""
 
-    name = "add_similar"
     takes = Image.kind
-    makes = (Image.kind,)
 
-    def __init__(self, neighbours: int) -> None:
-        self._neighbours = neighbours
+    def __init__(self) -> None:
         self._sampling: Part | None = None
 
     def placed(self, place: Place) -> None:
@@ -447,8 +518,8 @@ class _Adding(Part):
         drawing = [one for one in place.before if isinstance(one, Sampling)]
         if not drawing:
             raise UsageError(
-                f"step {self.name!r} adds images that loupe.steps.sample() left out: put that "
-                f"before it"
+                f"step {self.name!r} adds images that loupe.steps.sample() or "
+                f"loupe.steps.choose() left out: put one of them before it"
             )
         self._sampling = drawing[-1]
 
@@ -462,18 +533,59 @@ class _Adding(Part):
         return {
             "embedder": str(settings.embedder.ref),
             "near_duplicates": settings.near_duplicates.model_dump(mode="json"),
-            "neighbours": self._neighbours,
         }
+
+    def left_out(self, run: OwnRun) -> dict[str, StoredEntity]:
+        """Return the images that were not drawn, by the image of a source that each copies."""
+        assert self._sampling is not None  # noqa: S101 - a pipeline places its parts
+        refused = {one.id: one for one in run.find(Image, "rejected")}
+        agents, agent = last_agents(run.store, list(refused)), run.agent_of(self._sampling)
+        undrawn = [one for id_, one in refused.items() if agents.get(id_) == agent]
+        return {one: refused[id_] for id_, one in originals_of(run.store, undrawn).items()}
+
+    def add(self, run: OwnRun, made: Mapping[int, tuple[NewEntity, ...]]) -> None:
+        """Store what is not stored yet, by its number; former ones no longer count."""
+        stage = Stage(self.name, self.version, run.dataset, run.plan_of(self))
+        run.add(run_each(run.context, stage, sorted(made.items()), WorkResult))
+        run.keep_only(self, Image, {one.id for many in made.values() for one in many})
+
+
+def _copy(
+    original: str, image: StoredEntity, dataset: str, links: Sequence[tuple[Role, str]]
+) -> NewEntity:
+    """Return an image that was not drawn, as one that is added."""
+    return new_entity(
+        image.record(Image),
+        dataset,
+        parents=[(Role.SAMPLED_FROM, original), *links],
+        split=image.split,
+        group=image.group,
+    )
+
+
+class _AddingSimilar(_Adding):
+    """Adds the nearest images, of those that were not drawn, to the drawn ones."""
+
+    name = "add_similar"
+    makes = (Image.kind,)
+
+    def __init__(self, neighbours: int) -> None:
+        super().__init__()
+        self._neighbours = neighbours
+
+    def values(self, profile: Profile) -> dict[str, Any]:
+        """Return what determines its results."""
+        return {**super().values(profile), "neighbours": self._neighbours}
 
     def described(self) -> str:
         """Return what it does."""
         return f"{self.name}: Image -> the {self._neighbours} most like it that were not drawn"
 
     def run(self, run: OwnRun) -> None:
-        """Add the neighbours that are not added yet; former ones no longer count."""
+        """Add the neighbours that are not added yet."""
         scope, models = run.begin(self), _captioning(run)
         drawn = originals_of(run.store, run.taken(self, scope))
-        left = self._left_out(run)
+        left = self.left_out(run)
         pool = Pool(run, models, run.shared["origins"])
         members = sorted(pool.place.keys() & set(drawn.values()))
         excluded = pool.place.keys() - set(members) - left.keys()
@@ -484,33 +596,81 @@ class _Adding(Part):
         new = [one for one in found.images if one not in doubtful]
         if alike := found.report.outside - len(new):
             run.say(f"{self.name}: {many(alike, 'similar image')} left out as possible duplicates")
-        items = []
-        for original in new:
-            image = left[original]
-            made = new_entity(
-                image.record(Image),
-                run.dataset,
-                parents=[(Role.SAMPLED_FROM, original), *scope.links],
-                split=image.split,
-                group=image.group,
-            )
-            items.append((image.seq, made))
-        items.sort(key=lambda one: one[0])
-        stage = Stage(self.name, self.version, run.dataset, run.plan_of(self))
-        run.add(run_each(run.context, stage, items, lambda seq, one: WorkResult(seq, (one,))))
-        run.keep_only(self, Image, {one.id for _, one in items})
+        copies = {left[one].seq: (_copy(one, left[one], run.dataset, scope.links),) for one in new}
+        self.add(run, copies)
 
-    def _left_out(self, run: OwnRun) -> dict[str, StoredEntity]:
-        """Return the images that were not drawn, by the image of a source that each copies."""
-        assert self._sampling is not None  # noqa: S101 - a pipeline places its parts
-        refused = {one.id: one for one in run.find(Image, "rejected")}
-        agents, agent = last_agents(run.store, list(refused)), run.agent_of(self._sampling)
-        undrawn = [one for id_, one in refused.items() if agents.get(id_) == agent]
-        return {one: refused[id_] for id_, one in originals_of(run.store, undrawn).items()}
+
+class _Matching(_Adding):
+    """Adds to each drawn image one of its own that is hard to tell from it."""
+
+    name = "match_similar"
+    makes = (Image.kind, SimilarPair.kind)
+    forms = (SimilarPair,)
+    _is_decided = False
+
+    def placed(self, place: Place) -> None:
+        """Find the step that draws, and whether a gate before it decides on captions."""
+        super().placed(place)
+        self._is_decided = any(one.gates and Caption.kind in one.needs for one in place.before)
+
+    def values(self, profile: Profile) -> dict[str, Any]:
+        """Return what determines its results."""
+        confusion = profile.captioning.confusion.model_dump(mode="json")
+        return {**super().values(profile), "confusion": confusion}
+
+    def described(self) -> str:
+        """Return what it does."""
+        return f"{self.name}: Image -> the image most like it that was not drawn, and SimilarPair"
+
+    def run(self, run: OwnRun) -> None:
+        """Match the images that are not matched yet."""
+        scope, models = run.begin(self), _captioning(run)
+        taken = in_order_of_content(run.taken(self, scope), {})
+        drawn = {original: id_ for id_, original in originals_of(run.store, taken).items()}
+        images = {one.id: one for one in taken if one.id in drawn.values()}
+        left = self.left_out(run)
+        pool = Pool(run, models, run.shared["origins"])
+        closed = {one for one in pool.place if one not in left}
+        found = candidates_in(pool, drawn, closed, self._judge(run, scope, models, images))
+        for original, near in found.items():
+            split = images[drawn[original]].split
+            found[original] = [one for one in near if left[one.image].split == split]
+        matches = match_candidates(pool, found)
+        if alone := len(matches.rejections):
+            run.say(f"{self.name}: {many(alone, 'image')} without a similar image of their own")
+        made = {}
+        for original, match in matches.found.items():
+            image, other = images[drawn[original]], left[match.candidate.image]
+            copy = _copy(match.candidate.image, other, run.dataset, scope.links)
+            cosine = round(match.candidate.similarity, 6)
+            pair = SimilarPair(first=image.id, second=copy.id, similarity=cosine)
+            links = [(Role.DERIVED_FROM, image.id), (Role.DERIVED_FROM, copy.id), *scope.links]
+            paired = new_entity(pair, run.dataset, parents=links, group=image.id)
+            made[image.seq << 32 | other.seq] = (copy, paired)
+        self.add(run, made)
+
+    def _judge(
+        self, run: OwnRun, scope: Scope, models: Captioning, images: Mapping[str, StoredEntity]
+    ) -> Judge | None:
+        """Return what says whether a caption may fit another image.
+
+        Captions that a later gate decides on do not count: the matches would follow its decisions.
+        """
+        if not self._is_decided:
+            return None
+        accepted = captions_of(run.store, list(images))
+        wanted = scope.inputs(run.store, [one for many in accepted.values() for one in many])
+        captions = {
+            id_: in_order_of_content(
+                [one for one in accepted.get(id_, ()) if one.id in wanted], images
+            )
+            for id_ in images
+        }
+        return judge_of(models, list(images.values()), captions) if any(captions.values()) else None
 
 
 def add_similar(neighbours: int = 1) -> Part:
-    """Return a step that adds, to each image that `sample` drew, those that are most similar to it.
+    """Return a step that adds, to each drawn or chosen image, those that are most similar to it.
 
     They are images of the same source that were not drawn. One that has, or may have, the content
     of another image is left out. Later steps treat them like the drawn ones, so captions must tell
@@ -524,4 +684,16 @@ def add_similar(neighbours: int = 1) -> Part:
     """
     if neighbours < 1:
         raise UsageError(f"add_similar: neighbours must be at least 1; got {neighbours}")
-    return _Adding(neighbours)
+    return _AddingSimilar(neighbours)
+
+
+def match_similar() -> Part:
+    """Return a step that adds, to each drawn or chosen image, one that is hard to tell from it.
+
+    It is the most similar image of the same source and split that was not drawn; the most similar
+    two are matched first, and no image is added twice. What may have the content of another image
+    is passed over, and so are images that an accepted caption may fit, if a gate of captions is
+    before this step. Makes a `SimilarPair` of each image and its match, for `confuse`. The run
+    counts the images without a match, which stay.
+    """
+    return _Matching()

@@ -26,7 +26,7 @@ from loupe.flows.engine.embedding import picture_of
 from loupe.flows.engine.report import StageReport
 from loupe.flows.engine.runner import Stage, get_or_create_entity, run_each
 from loupe.flows.engine.software import software
-from loupe.flows.recos.captioning import task_of
+from loupe.flows.recos.captioning import Captioning, task_of
 from loupe.flows.recos.run import RecosRun, copied_image, images_of_source, originals_of, truths_of
 from loupe.retrieval.score_matrix import text_cosines
 from loupe.schemas.base import digest_of
@@ -76,13 +76,13 @@ def _names(path: Path) -> list[str]:
     return list(dict.fromkeys(name for name in names if name and not name.startswith("#")))
 
 
-def _nearest(run: RecosRun, images: Sequence[StoredEntity], query: str) -> OrderedImages:
+def nearest_first(
+    models: Captioning, images: Sequence[StoredEntity], query: str
+) -> list[StoredEntity]:
     """Return all images, nearest to the query first."""
-    cosines = np.round(
-        text_cosines(run.captioning.embed_texts([query]), run.captioning.embed(images))[0], 6
-    )
+    cosines = np.round(text_cosines(models.embed_texts([query]), models.embed(images))[0], 6)
     order = sorted(range(len(images)), key=lambda at: (-cosines[at], images[at].id))
-    return OrderedImages("nearest", [images[at] for at in order], [])
+    return [images[at] for at in order]
 
 
 def _with_categories(
@@ -200,7 +200,7 @@ def _ordered(run: RecosRun, task: TaskSpec, images: Sequence[StoredEntity]) -> O
     if task.names is not None:
         return _named(images, task.names)
     if task.query is not None:
-        return _nearest(run, images, task.query)
+        return OrderedImages("nearest", nearest_first(run.captioning, images, task.query), [])
     seed = str(run.build.seed)
     drawn = sorted(images, key=lambda image: digest_of("task", seed, task.task, image.id))
     if task.categories:

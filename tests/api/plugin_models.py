@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -17,7 +17,7 @@ PROFILE = Path(__file__).with_name("plugin_models.toml")
 """The profile that names them, with the built-in models of drawn stills under other names."""
 NAMES = (
     *("a-strategist", "an-editor", "a-search", "a-detector", "a-pose-model", "a-filter"),
-    "faulty",
+    *("faulty", "sometimes-faulty"),
 )
 
 
@@ -81,3 +81,24 @@ class Faulty(Adapter[PluginModel]):
                     position,
                     ChatAnswer(text=request.prompt, tokens_in=1, tokens_out=1, seconds=0.0),
                 )
+
+
+class SometimesFaulty(loupe.testing.BuiltinChatModel[PluginModel]):
+    """Names a colour, except of things of which it makes a fault."""
+
+    asked: ClassVar[list[str]] = []
+
+    def text_for(self, request: ChatRequest) -> Any:
+        self.asked.append(request.subject)
+        match request.subject.rpartition(" ")[2]:
+            case "raises":
+                raise KeyError("no colour")
+            case "prose":
+                return "I would say that it is red."
+            case "type":
+                return '{"name": ["red", "blue"]}'
+            case "number":
+                return 7
+            case "cut":
+                return '{"name": "re'
+        return '{"name": "red"}'

@@ -21,6 +21,8 @@ from loupe.demo.worlds import write_people_world
 from loupe.demo.worlds.stills import write_stills_world
 from loupe.demo.worlds.writing import CITATION, LICENCE
 from loupe.flows.engine.report import LineProgress
+from loupe.flows.exploring.similar import similar_images
+from loupe.models.profiles.loader import load_profile
 from loupe.models.profiles.settings import Settings
 from loupe.schemas.errors import UsageError
 from loupe.schemas.proposals import Candidate
@@ -358,8 +360,85 @@ def test_a_sample_gets_the_images_that_are_most_similar_to_it(tmp_path: Path) ->
     assert few < run(drawn, steps.add_similar(1)) < more
     assert run(drawn, steps.add_similar(2)) == more, "what was inactive counts again"
     assert run(drawn) == few
-    with pytest.raises(UsageError, match=r"adds images that loupe\.steps\.sample\(\) left out"):
+    with pytest.raises(UsageError, match=r"adds images that loupe\.steps\.sample\(\) or loupe"):
         run(steps.add_similar())
+
+
+def test_the_images_nearest_to_a_text_are_kept(tmp_path: Path) -> None:
+    write_stills_world(tmp_path, 7, 40)
+    source = loupe.source(
+        "coco-captions", "captions_test.json", images="images", licence=LICENCE, citation=CITATION
+    )
+    settings, query = Settings(home=tmp_path / ".loupe"), "a red ball"
+    pipeline = loupe.Pipeline(
+        "chosen",
+        version="0.1.0",
+        folder=tmp_path,
+        sources=[source],
+        steps=[
+            loupe.steps.choose(4, query=f" {query}"),
+            loupe.steps.add_similar(1),
+            loupe.release(),
+        ],
+    )
+    report = pipeline.run("builtin", quiet=True, settings=settings)
+    kept = {row["identity"] for row in report.release.rows()}
+    with closing(Store.open(settings.database_url)) as store:
+        found = similar_images(store, load_profile("builtin"), query, ["chosen"], 40)
+        images = list(find(store, "chosen", Image.kind))
+    nearest = list(dict.fromkeys(str(int(Path(one.name).stem)) for one in found))
+    assert len(nearest) > 30
+    assert kept == set(nearest[:4])
+    assert len(images) > len({one.record(Image).sha256 for one in images}), "others are added"
+    assert "nearest to “a red ball”" in (report.release.folder / "README.md").read_text("utf-8")
+    with pytest.raises(UsageError, match=r"say what the images show \(query=…\); it is empty"):
+        loupe.steps.choose(4, query=" ")
+
+
+def test_each_drawn_image_gets_a_similar_one_of_its_own(tmp_path: Path) -> None:
+    """Pairs are of one split, no image is in two, and captions tell the two of a pair apart."""
+    write_stills_world(tmp_path, 7, 40)
+    source = loupe.source(
+        "coco-captions", "captions_test.json", images="images", licence=LICENCE, citation=CITATION
+    )
+    steps, settings, versions = loupe.steps, Settings(home=tmp_path / ".loupe"), count()
+
+    def run(drawn: int, *, is_decided: bool = True) -> list[SimilarPair]:
+        pipeline = loupe.Pipeline(
+            "hard",
+            version=f"0.1.{next(versions)}",
+            folder=tmp_path,
+            sources=[source],
+            steps=[
+                steps.sample(drawn, by="image"),
+                steps.caption(per_item=2),
+                *([loupe.gate("captions", policy="auto")] if is_decided else []),
+                steps.match_similar(),
+                steps.confuse(),
+                loupe.gate("confusions", policy="auto"),
+                loupe.release(test_share=0.5),
+            ],
+        )
+        report = pipeline.run("builtin", quiet=True, settings=settings)
+        again = pipeline.run("builtin", quiet=True, settings=settings)
+        assert again.release_id == report.release_id
+        with closing(Store.open(settings.database_url)) as store:
+            stored = find(store, "hard", SimilarPair.kind, states=LIVE)
+            pairs = [one.record(SimilarPair) for one in stored]
+            images = {one.id: one for one in find(store, "hard", Image.kind)}
+        for one in pairs:
+            assert images[one.first].split == images[one.second].split
+        released = {row["identity"] for row in report.release.rows()}
+        assert len(released) > drawn
+        return pairs
+
+    pairs = run(6)
+    members = [one for pair in pairs for one in (pair.first, pair.second)]
+    assert 4 <= len(pairs) <= 6
+    assert len(set(members)) == len(members)
+    assert len(run(8)) > len(pairs)
+    assert len(run(6, is_decided=False)) == 6, "no caption is known to fit another image"
+    assert run(6) == pairs, "what was inactive counts again"
 
 
 def test_images_of_pairs_without_captions_are_left_out(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import shutil
 import sqlite3
 import sys
 import tomllib
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -15,6 +16,7 @@ import numpy as np
 import pytest
 
 import loupe
+from loupe.annotate.interfaces.own_pages import page_problem
 from loupe.annotate.interfaces.registry import interface_of
 from loupe.annotate.queues import Queue, declare_queues
 from loupe.api.steps import step_called
@@ -77,6 +79,7 @@ MODELS = (
     "tests.api.plugin_models:EmptyPose",
     "tests.api.plugin_models:NoPictures",
     "tests.api.plugin_models:Faulty",
+    "tests.api.plugin_models:SometimesFaulty",
 )
 
 
@@ -304,6 +307,48 @@ def test_a_page_and_a_model_are_found_by_name() -> None:
     assert (model.ref, model.dimension) == (spec.ref, 3)
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "problem"),
+    [
+        ("", "", None),
+        ("</Style>", "", "its XML cannot be read: mismatched tag"),
+        ("$item_html", "$item_htm", "nothing fills $item_htm; did you mean item_html?"),
+        ('toName="item"', 'toName="it"', "TextArea changed has toName='it', but nothing has that"),
+        ('alias="reject"', 'alias="no"', "it lacks Choices named verdict, with the aliases"),
+        ('name="reason"', 'name="why"', "it lacks Choices named reason or problems"),
+        ('name="changed"', 'name="text"', "it lacks a TextArea named changed"),
+        ("loupe-answer", "answer", "it lacks a View with the class loupe-answer"),
+        (1, "", "page_xml raised TypeError: replace() argument 1 must be str"),
+    ],
+)
+def test_a_page_that_cannot_be_answered_on_is_named_before_a_run(
+    old: Any, new: str, problem: str | None
+) -> None:
+    class Varied(loupe.Page):
+        def page_xml(self) -> str:
+            return super().page_xml().replace(old, new)
+
+    queue = Queue(kind="caption", interface="varied", name="x-y", dataset="x")
+    found = page_problem(Varied(queue))
+    if problem is None:
+        assert found is None
+    else:
+        assert found is not None
+        assert found.startswith(problem)
+
+
+def test_docs_name_all_that_a_page_shows_and_answers_with() -> None:
+    """A page of one's own that keeps to docs/python.md is read as those of Loupe."""
+    text = (Path(__file__).parents[2] / "docs" / "python.md").read_text(encoding="utf-8")
+    section = text.partition("### A labelling page of your own")[2].partition("\n## ")[0]
+    documented = set(re.findall(r"`\$?(\w+)`", section))
+    for name in ("own-text", "own-choice", "own-compare", "own-image"):
+        queue = Queue(kind="size", interface=name, name="x-y", dataset="x", choices=("a", "b"))
+        page = interface_of(queue).page_xml()
+        used = set(re.findall(r'(?:value="\$|<(?:Choices|TextArea) name=")(\w+)', page))
+        assert used <= documented, used - documented
+
+
 @pytest.mark.usefixtures("plugin")
 @pytest.mark.parametrize(
     ("returned", "message"),
@@ -366,6 +411,55 @@ def test_a_chat_model_of_a_plugin_fails_for_one_request_alone(
     assert "chat model faulty@1" in failure.detail
     assert not failure.is_paid, "it is asked again after a fix"
     assert plugin_models.Faulty.calls == calls
+
+
+@pytest.mark.usefixtures("plugin")
+def test_a_release_holds_what_a_sometimes_faulty_chat_model_answered_well(tmp_path: Path) -> None:
+    things = ["mug", "cup", "raises", "bowl", "prose", "type", "jug", "number", "cut", "pot"]
+    (tmp_path / "photos").mkdir()
+    for number, name in enumerate(things):
+        draw_photograph(tmp_path / "photos" / f"{name}.jpg", number)
+    lines = ["sku,title", *(f"{name},A thing called {name}" for name in things)]
+    (tmp_path / "shop.csv").write_text("\n".join(lines), encoding="utf-8")
+    (tmp_path / "colour.md").write_text("Which colour has it?\n\n{{ text }}", encoding="utf-8")
+    profile = tmp_path / "faulty.toml"
+    model = '[captioning.model]\nprovider = "plugin"\nname = "sometimes-faulty"\n'
+    profile.write_text(f'description = "A faulty model."\n\n{model}', encoding="utf-8")
+    source = loupe.source(
+        "csv", "shop.csv", images="photos", identity="sku", captions=["title"], licence="CC0-1.0"
+    )
+    pipeline = loupe.Pipeline(
+        "shop",
+        version="0.1.0",
+        folder=tmp_path,
+        sources=[source],
+        steps=[
+            loupe.llm_step("colour.md", inputs=loupe.Caption, outputs=Colour),
+            loupe.release(),
+        ],
+    )
+    settings = Settings(home=tmp_path / ".loupe")
+    plugin_models.SometimesFaulty.asked.clear()
+    report = pipeline.run(str(profile), quiet=True, settings=settings)
+    report.release.verify()
+    named = {row["identity"]: bool(row["colour"]) for row in report.release.rows()}
+    assert named == {one: one in ("mug", "cup", "bowl", "jug", "pot") for one in things}
+    with closing(Store.open(settings.database_url)) as store:
+        refused = {one.context["file"]: one for one in quarantined(store, "shop")}
+    assert {name: one.reason for name, one in refused.items()} == {
+        "raises.jpg": "raised",
+        "prose.jpg": "unparseable_answer",
+        "type.jpg": "wrong_type",
+        "number.jpg": "raised",
+        "cut.jpg": "truncated_answer",
+    }
+    assert "KeyError: 'no colour' (plugin_models.py, line" in refused["raises.jpg"].detail
+    asked = Counter(plugin_models.SometimesFaulty.asked)
+    twice = {one.rpartition(" ")[2] for one, times in asked.items() if times > 1}
+    assert twice == {"raises", "number"}, "only what ended the stream is asked alone"
+    again = pipeline.run(str(profile), quiet=True, settings=settings)
+    assert again.release_id == report.release_id
+    assert Counter(plugin_models.SometimesFaulty.asked) == asked, "no request is repeated"
 
 
 @pytest.mark.usefixtures("plugin")

@@ -457,8 +457,40 @@ def test_a_preview_shows_what_became_of_each_image_below_it(folder: Path) -> Non
         (0, "P1.jpg (P1, test)", "rejected", unmet),
         (1, "caption: thing number 1 of wood", "left out"),
     ]
-    for shown in (str(preview), preview._repr_html_()):
+    for shown in (str(preview), preview._repr_html_(), preview.as_html()):
         assert shown.index("P0-part.png") < shown.index("pixels=20") < shown.index("P1.jpg")
+
+
+def test_the_page_of_a_preview_is_one_file_with_pictures_and_reasons(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Texts are not markup, and what a check finds is a doubt about its caption, not an item."""
+    monkeypatch.setenv("LOUPE_HOME", str(folder / "home"))
+    (folder / "shop.py").write_text(
+        "import loupe\n"
+        "@loupe.step(version='1')\n"
+        "def name(image: loupe.Image) -> loupe.Caption | loupe.Rejection:\n"
+        "    if image.identity == 'P1':\n"
+        "        raise ValueError('<b>too dark</b>')\n"
+        "    return loupe.Caption('- a red cup')\n"
+        "source = loupe.source('csv', 'shop.csv', images='photos', identity='sku')\n"
+        "pipeline = loupe.Pipeline('shop', version='0.1.0', sources=[source],\n"
+        "    steps=[name, loupe.check('form')])\n",
+        encoding="utf-8",
+    )
+    page = folder / "preview.html"
+    command = ("run", str(folder / "shop.py"), "--limit", "2", "--html", str(page))
+    done = CliRunner().invoke(app, [*command, "--json"])
+    assert done.exit_code == 0, done.output
+    written = page.read_text(encoding="utf-8")
+    assert written.count('src="data:image/jpeg;base64,') == 2
+    assert "ValueError: &lt;b&gt;too dark&lt;/b&gt; (shop.py, line 5)" in written
+    assert "doubted" in written
+    assert "caption_check" not in written
+    assert "base64" not in done.stdout
+    refused = CliRunner().invoke(app, ["run", str(folder / "shop.py"), "--html", str(page)])
+    assert refused.exit_code == 2
+    assert "--html is for previews, such as --limit 10" in refused.output
 
 
 def test_a_batch_is_given_and_returned_as_a_list(run: Run) -> None:

@@ -79,7 +79,10 @@ NOT_RUN: dict[str, dict[str, str]] = {
     "docs/profiles.md": {"loupe run": GPU, "loupe judge": ELSEWHERE + "test_judge.py"},
     "docs/index.md": {"loupe demo": ELSEWHERE + "tests/demo/test_builds.py"},
     "docs/start.md": {"make ": ELSEWHERE + "CI"},
-    "docs/python.md": {"loupe run": ELSEWHERE + "tests/api/test_python_page.py"},
+    "docs/python.md": {
+        "loupe run": ELSEWHERE + "tests/api/test_python_page.py",
+        "loupe up": SERVERS, "loupe annotator": SERVERS,
+    },
     "docs/team.md": {"": "sets up a server; see tests/services/test_public.py"},
     "docs/recos.md": {
         "loupe run": KEY, "loupe release": KEY, "loupe evaluate": KEY,

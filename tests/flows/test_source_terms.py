@@ -38,6 +38,26 @@ def test_terms_are_refused_unless_known_to_permit_a_release_or_stated_to(tmp_pat
     assert refusal("CC-BY-ND-4.0") != ""
 
 
+def test_an_import_states_why_terms_of_their_own_permit_a_release(
+    loupe: Loupe, tmp_path: Path
+) -> None:
+    """Also of terms that look like a misspelt licence, which are refused otherwise."""
+    path = write_people(tmp_path / "people", Granularity.MEDIUM, identities=1, images=1, captions=1)
+
+    def imported(name: str, licence: str, *more: str) -> Finished:
+        terms = ("--name", name, "--licence", licence, *more)
+        return loupe("import", "cuhk-pedes", path, "--images", path.parent, *terms)
+
+    refused = imported("one", "CC-BY 4")
+    assert refused.exit_code == 2
+    assert "did you mean 'CC-BY-4.0'? If these are terms of their own" in refused.err
+    warned = imported("two", "for research")
+    assert (warned.exit_code, "nothing of it is released" in warned.err) == (0, True)
+    for name, licence in (("three", "CC-BY 4"), ("four", "for research")):
+        done = imported(name, licence, "--permitted-by", "agreed by letter")
+        assert (done.exit_code, "warning" in done.err) == (0, False)
+
+
 class Builder:
     """Builds two identities of one tiny source with the given version and terms."""
 
