@@ -240,7 +240,12 @@ class OwnRun(PipelineRun[OwnBuild]):
         self.is_fresh = False
         self.refresh()
         made = fetch_children(self.store, self.settings_of[step.name], Role.WRITTEN_WITH)
-        counting = [one.id for many in made.values() for one in many if one.state in LIVE]
+        counting = [
+            one.id
+            for many in made.values()
+            for one in many
+            if one.kind == Image.kind and one.state in LIVE
+        ]
         sources = fetch_parents(self.store, counting, Role.DERIVED_FROM)
         images = {one.id for many in sources.values() for one in many if one.state in LIVE}
         agent, reason = self.agent_of(step), f"replaced by what {step.name} made of it"
