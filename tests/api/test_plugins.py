@@ -6,6 +6,7 @@ import shutil
 import sqlite3
 import sys
 import tomllib
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -19,13 +20,16 @@ from loupe.annotate.interfaces.registry import interface_of
 from loupe.annotate.queues import Queue, declare_queues
 from loupe.api.steps import step_called
 from loupe.checks.rewrites import judge_rewrite
+from loupe.db.calls import cost_rows
 from loupe.db.entities import find
 from loupe.db.lineage import prov_json, trace
 from loupe.db.quarantine import quarantined
 from loupe.db.store import Store
 from loupe.demo.worlds.stills import write_stills_world
 from loupe.demo.worlds.writing import CITATION, LICENCE
+from loupe.flows.engine.ledger import RecordedChatModel
 from loupe.flows.engine.pipeline import run_pipeline
+from loupe.flows.engine.stopping import Budget
 from loupe.flows.exploring.similar import similar_images
 from loupe.models import registry
 from loupe.models.foreign import Foreign, ForeignChatModel
@@ -36,7 +40,7 @@ from loupe.models.tracking.detector import Detections, Frame
 from loupe.release.export import export_release
 from loupe.release.export.formats import format_called
 from loupe.schemas import plugins
-from loupe.schemas.chat import ChatImage, ChatRequest
+from loupe.schemas.chat import ChatFailure, ChatImage, ChatRequest
 from loupe.schemas.content_filter import PluginContentFilter
 from loupe.schemas.embedding import PluginEmbedder
 from loupe.schemas.errors import ModelError, UsageError
@@ -77,6 +81,7 @@ MODELS = (
     "tests.api.plugin_models:EmptyPose",
     "tests.api.plugin_models:NoPictures",
     "tests.api.plugin_models:Faulty",
+    "tests.api.plugin_models:Forgetful",
 )
 
 
@@ -328,6 +333,7 @@ def faulty(spec: Any, value: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Return the model of the plugin that returns or raises a value, and raises without a pause."""
     monkeypatch.setattr(plugin_models.Faulty, "value", value)
     monkeypatch.setattr(plugin_models.Faulty, "calls", 0)
+    monkeypatch.setattr(plugin_models.Faulty, "answered", [])
     monkeypatch.setattr(Foreign, "_pause", lambda *_: None)
     monkeypatch.setattr(ForeignChatModel, "_pause", lambda *_: None)
     return registry._build(spec)
@@ -345,10 +351,10 @@ def asked(*prompts: str) -> Iterator[ChatRequest]:
             KeyError("colour"),
             "raised",
             r"raised KeyError: 'colour' \(plugin_models.py, line \d+",
-            2,
+            1,
         ),
-        ("a text", "wrong_return", r"must yield \(position, ChatAnswer or ChatFailure\)", 2),
-        ((0, "a text"), "wrong_return", r"for one request it gave \[\(0, 'a text'\)\]", 2),
+        ("a text", "wrong_return", r"must yield \(position, ChatAnswer or ChatFailure\)", 1),
+        ((0, "a text"), "wrong_return", r"for one request it gave \(0, 'a text'\)", 1),
         (TimeoutError("slow"), "unreachable", "raised TimeoutError: slow .* in each of 3 tries", 4),
     ],
 )
@@ -366,6 +372,42 @@ def test_a_chat_model_of_a_plugin_fails_for_one_request_alone(
     assert "chat model faulty@1" in failure.detail
     assert not failure.is_paid, "it is asked again after a fix"
     assert plugin_models.Faulty.calls == calls
+
+
+@pytest.mark.usefixtures("plugin")
+@pytest.mark.parametrize("value", [RuntimeError("no"), "a text", None])
+@pytest.mark.parametrize("ahead", [1, 3])
+def test_what_a_plugin_answered_is_not_asked_again(
+    value: Any, ahead: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = faulty(PluginChat(provider="plugin", name="faulty"), value, monkeypatch)
+    monkeypatch.setattr(plugin_models.Faulty, "ahead", ahead)
+    prompts = [str(number) for number in range(24)]
+    prompts[5] = prompts[13] = "bad"
+    outcomes = dict(model.answer(asked(*prompts)))
+    assert [getattr(outcomes[at], "text", "bad") for at in range(24)] == prompts
+    sent = Counter(plugin_models.Faulty.answered)
+    bad = sent.pop("bad")
+    assert set(sent.values()) == {1}
+    assert bad == (2 if ahead == 1 else 3), "asked alone if another had no answer yet either"
+
+
+@pytest.mark.usefixtures("plugin")
+def test_calls_on_which_a_plugin_fails_are_counted_once_each(sqlite_store: Store) -> None:
+    model = registry.build_chat_model(PluginChat(provider="plugin", name="forgetful"))
+    recorded = RecordedChatModel(model, sqlite_store, "things", None, Budget())
+    outcomes = dict(recorded.answer(asked("a", "bad", "b", "nothing", "c")))
+    assert [getattr(outcomes[at], "text", "") for at in (0, 2, 4)] == ["a", "b", "c"]
+    raised, nothing = outcomes[1], outcomes[3]
+    assert isinstance(raised, ChatFailure)
+    assert isinstance(nothing, ChatFailure)
+    assert (raised.reason, nothing.reason) == ("raised", "wrong_return")
+    assert nothing.detail == "text_for of forgetful@1 must return a text; got None"
+    (row,) = cost_rows(sqlite_store, "things")
+    assert (row.calls, row.failed) == (5, 2)
+    assert list(recorded.answer(asked("a", "bad"))), "after a fix it is asked again"
+    (row,) = cost_rows(sqlite_store, "things")
+    assert (row.calls, row.failed) == (6, 3)
 
 
 @pytest.mark.usefixtures("plugin")
