@@ -14,6 +14,7 @@ from loupe.flows.answers import UnusableAnswerError, check_own_words, refused_an
 from loupe.flows.engine import cluster_models
 from loupe.flows.engine.context import RunContext
 from loupe.flows.engine.ledger import RecordedChatModel
+from loupe.flows.engine.rejections import naming_inputs
 from loupe.flows.engine.report import Deferred, StageReport, StageResult
 from loupe.flows.engine.runner import (
     Stage,
@@ -279,10 +280,11 @@ def run_llm_step(
     def work(items: Sequence[tuple[int, Any]]) -> list[StageResult]:
         return step_results(model.model, in_scope, items)
 
+    def named(page: Sequence[StoredEntity]) -> list[StageResult]:
+        return naming_inputs(model.context.store, page, work([(one.seq, one) for one in page]))
+
     if isinstance(step.inputs, Pending):
-        report = run_stage(
-            model.context, stage, step.inputs, lambda page: work([(one.seq, one) for one in page])
-        )
+        report = run_stage(model.context, stage, step.inputs, named)
     else:
         report = run_stream(model.context, stage, step.inputs, work, total=len(step.inputs))
     report.asked_model = str(model.spec.ref)
@@ -465,8 +467,8 @@ def result_without_value(number: int, stage: str, found: Unparsable) -> StageRes
         return Deferred(number, "not_asked")
     if failure.retriable:
         return Deferred(number, failure.reason, failure.detail)
-    raw = failure.raw[:_SHOWN_CHARACTERS]
-    return WorkResult.rejected(number, stage, failure.reason, failure.detail, raw=raw)
+    raw = {"raw": failure.raw[:_SHOWN_CHARACTERS]} if failure.raw else {}
+    return WorkResult.rejected(number, stage, failure.reason, failure.detail, **raw)
 
 
 def require_answers(

@@ -93,9 +93,9 @@ class Faulty(Adapter[PluginModel]):
 
 
 class Forgetful(BuiltinChatModel[PluginChat]):
-    """Raises for a subject, and forgets to return a text for another."""
+    """Chats, raises for a bad prompt, and forgets to return a text for one about nothing."""
 
     def text_for(self, request: ChatRequest) -> str:
-        if request.prompt == "bad":
+        if "bad" in request.prompt:
             raise RuntimeError("no idea")
-        return request.prompt if request.prompt != "nothing" else None  # type: ignore[return-value]
+        return "Sure!" if "nothing" not in request.prompt else None  # type: ignore[return-value]

@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from pydantic import ValidationError
+from typer.testing import CliRunner
 
 import loupe
 from loupe.annotate.interfaces.registry import interface_of
@@ -27,6 +29,7 @@ from loupe.db.quarantine import quarantined
 from loupe.db.store import Store
 from loupe.demo.worlds.stills import write_stills_world
 from loupe.demo.worlds.writing import CITATION, LICENCE
+from loupe.flows.cli.main import app
 from loupe.flows.engine.ledger import RecordedChatModel
 from loupe.flows.engine.pipeline import run_pipeline
 from loupe.flows.engine.stopping import Budget
@@ -40,16 +43,16 @@ from loupe.models.tracking.detector import Detections, Frame
 from loupe.release.export import export_release
 from loupe.release.export.formats import format_called
 from loupe.schemas import plugins
-from loupe.schemas.chat import ChatFailure, ChatImage, ChatRequest
+from loupe.schemas.chat import ChatAnswer, ChatFailure, ChatImage, ChatRequest
 from loupe.schemas.content_filter import PluginContentFilter
 from loupe.schemas.embedding import PluginEmbedder
 from loupe.schemas.errors import ModelError, UsageError
 from loupe.schemas.faithfulness import FaithfulnessReport, RewritePair
 from loupe.schemas.image_edit import EditRequest, PluginEditor
 from loupe.schemas.image_search import PluginSearch
-from loupe.schemas.profile import FaithfulnessSettings, PluginChat
+from loupe.schemas.profile import FaithfulnessSettings, PluginChat, Profile
 from loupe.schemas.tracking import PluginDetector, PluginPoseModel
-from loupe.services.diagnosis import check_specs
+from loupe.services.diagnosis import Verdict, check_models, check_specs
 from loupe.sources.records import DEFAULT_OPTIONS, BadRow, ReadOptions, SourceRow
 from tests.annotate.interfaces.regions import ticked, written
 from tests.api import plugin_models
@@ -343,10 +346,22 @@ def asked(*prompts: str) -> Iterator[ChatRequest]:
     return (ChatRequest(purpose="x", prompt=one, prompt_digest="0") for one in prompts)
 
 
+def invalid_answer() -> ValidationError:
+    with pytest.raises(ValidationError) as caught:
+        ChatAnswer(text=None, tokens_in=0, tokens_out=0, seconds=0)
+    return caught.value
+
+
 @pytest.mark.usefixtures("plugin")
 @pytest.mark.parametrize(
     ("value", "reason", "detail", "calls"),
     [
+        (
+            invalid_answer(),
+            "wrong_return",
+            "^answer of the .* made a wrong ChatAnswer: text: must be a text, got None$",
+            1,
+        ),
         (
             KeyError("colour"),
             "raised",
@@ -397,7 +412,7 @@ def test_calls_on_which_a_plugin_fails_are_counted_once_each(sqlite_store: Store
     model = registry.build_chat_model(PluginChat(provider="plugin", name="forgetful"))
     recorded = RecordedChatModel(model, sqlite_store, "things", None, Budget())
     outcomes = dict(recorded.answer(asked("a", "bad", "b", "nothing", "c")))
-    assert [getattr(outcomes[at], "text", "") for at in (0, 2, 4)] == ["a", "b", "c"]
+    assert [getattr(outcomes[at], "text", "") for at in (0, 2, 4)] == ["Sure!"] * 3
     raised, nothing = outcomes[1], outcomes[3]
     assert isinstance(raised, ChatFailure)
     assert isinstance(nothing, ChatFailure)
@@ -408,6 +423,64 @@ def test_calls_on_which_a_plugin_fails_are_counted_once_each(sqlite_store: Store
     assert list(recorded.answer(asked("a", "bad"))), "after a fix it is asked again"
     (row,) = cost_rows(sqlite_store, "things")
     assert (row.calls, row.failed) == (6, 3)
+
+
+@loupe.step(version="1", max_failed=1)
+def colour(caption: loupe.Caption, model: loupe.ChatModel) -> Colour:
+    return model.ask(f"Which colour? {caption.text}", answer=Colour)
+
+
+def run_things(tmp_path: Path, *steps: Any) -> None:
+    """Run steps with the forgetful model on three captioned images."""
+    lines = ["file_name,text", "a.jpg,A bad red thing.", "b.jpg,A blue thing.", "c.jpg,Two mugs."]
+    (tmp_path / "things.csv").write_text("\n".join(lines), encoding="utf-8")
+    for number, name in enumerate("abc"):
+        draw_photograph(tmp_path / f"{name}.jpg", number)
+    (tmp_path / "colour.md").write_text("Which colour?\n{{ text }}", encoding="utf-8")
+    model = '[captioning.model]\nprovider = "plugin"\nname = "forgetful"\n'
+    (tmp_path / "forgetful.toml").write_text(f'description = "x"\n{model}', encoding="utf-8")
+    source = loupe.source("csv", "things.csv", images=".", licence="CC0-1.0")
+    pipeline = loupe.Pipeline(
+        "things", version="0.1.0", folder=tmp_path, sources=[source], steps=steps
+    )
+    settings = Settings(home=tmp_path / ".loupe")
+    pipeline.run(str(tmp_path / "forgetful.toml"), quiet=True, settings=settings)
+
+
+@pytest.mark.usefixtures("plugin")
+@pytest.mark.parametrize("step", [colour, None])
+def test_an_answer_that_cannot_be_used_is_quoted_with_what_was_asked_about(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: Any
+) -> None:
+    if step is None:
+        asking = loupe.llm_step("colour.md", inputs=loupe.Caption, outputs=Colour)
+        with pytest.raises(ModelError, match=r"no JSON object. It answered: 'Sure!'; 2."):
+            run_things(tmp_path, asking, loupe.release())
+    else:
+        run_things(tmp_path, step)
+    monkeypatch.setenv("LOUPE_HOME", str(tmp_path / ".loupe"))
+    shown = CliRunner().invoke(app, ["quarantine", "things", "--json"])
+    found = {one["context"]["file"]: one for one in json.loads(shown.stdout)["records"]}
+    assert {file: one["reason"] for file, one in found.items()} == {
+        "a.jpg": "raised",
+        "b.jpg": "unparseable_answer",
+        "c.jpg": "unparseable_answer",
+    }
+    assert found["a.jpg"]["context"] == {"file": "a.jpg", "text": "A bad red thing."}
+    assert found["b.jpg"]["context"]["answer"] == "Sure!"
+    text = CliRunner().invoke(app, ["quarantine", "things"]).output
+    assert "raised file a.jpg\n" in text
+    assert "  'Two mugs.'\n  the model answered: 'Sure!'\n" in text
+
+
+def test_additional_fields_of_an_answer_are_ignored() -> None:
+    step = loupe.llm_step("colour.md", inputs=loupe.Caption, outputs=Colour)
+
+    def read(text: str) -> Any:
+        return step.parsed(ChatAnswer(text=text, tokens_in=0, tokens_out=0, seconds=0))
+
+    assert read('{"name": "red", "mood": "calm"}') == (Colour(name="red"),)
+    assert read('{"mood": "calm"}').detail == "name is missing."
 
 
 @pytest.mark.usefixtures("plugin")
