@@ -313,6 +313,40 @@ def test_a_page_and_a_model_are_found_by_name() -> None:
 
 
 @pytest.mark.usefixtures("plugin")
+def test_the_models_of_a_profile_that_no_package_adds_are_named_at_once() -> None:
+    tables = plugin_models.PROFILE.read_text("utf-8").replace('name = "a', 'name = "aa')
+    tables += """
+        [captioning.model]
+        provider = "plugin"
+        name = "faultey"
+        [contrast.embedder]
+        provider = "plugin"
+        name = "mean-color"
+        [contrast.content_filter]
+        provider = "plugin"
+        name = "aa-filter"
+    """
+    profile = Profile.model_validate({"name": "x", **tomllib.loads(tables)})
+    lacking = {
+        one.subject: one.detail for one in check_models(profile) if one.verdict is Verdict.LACKING
+    }
+    said = "no installed package adds {!r} to loupe.models; did you mean {}?"
+    assert lacking == {
+        f"{kind} {name}@1": said.format(name, meant)
+        for kind, name, meant in [
+            ("model", "faultey", "faulty"),
+            ("model", "aa-strategist", "a-strategist"),
+            ("model", "aan-editor", "an-editor"),
+            ("search", "aa-search", "a-search"),
+            ("model", "aa-detector", "a-detector"),
+            ("model", "aa-pose-model", "a-pose-model"),
+            ("model", "mean-color", "mean-colour"),
+            ("model", "aa-filter", "a-filter"),
+        ]
+    }
+
+
+@pytest.mark.usefixtures("plugin")
 @pytest.mark.parametrize(
     ("returned", "message"),
     [
