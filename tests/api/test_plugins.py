@@ -25,7 +25,7 @@ from loupe.checks.rewrites import judge_rewrite
 from loupe.db.calls import cost_rows
 from loupe.db.entities import find
 from loupe.db.lineage import prov_json, trace
-from loupe.db.quarantine import quarantined
+from loupe.db.quarantine import put_back, quarantined
 from loupe.db.store import Store
 from loupe.demo.worlds.stills import write_stills_world
 from loupe.demo.worlds.writing import CITATION, LICENCE
@@ -457,6 +457,7 @@ def test_calls_on_which_a_plugin_fails_are_counted_once_each(sqlite_store: Store
     assert list(recorded.answer(asked("a", "bad"))), "after a fix it is asked again"
     (row,) = cost_rows(sqlite_store, "things")
     assert (row.calls, row.failed) == (6, 3)
+    assert put_back(sqlite_store, "things", "raised") == 0, "no input was rejected yet"
 
 
 @loupe.step(version="1", max_failed=1)
