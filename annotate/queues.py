@@ -352,6 +352,7 @@ _FLAGGED_KINDS: dict[str, type[proposals.Candidate | proposals.CaptionGroup]] = 
     record.kind: record for record in (proposals.Candidate, proposals.CaptionGroup)
 }
 """Records that contain their own flags."""
+_EXAMINED_KINDS = (proposals.Tracklet.kind, *_FLAGGED_KINDS)
 _NO_REVIEW = "nobody looked"
 
 
@@ -359,13 +360,15 @@ class Candidate(NamedTuple):
     """A proposed entity, whether its check flagged it, and whether the lead reopened it.
 
     The check of a tracklet is the filter; candidates and groups of a contrastive benchmark contain
-    their own flags. `warnings` are for reviewers, one sentence each.
+    their own flags. `warnings` are for reviewers, one sentence each. `examined` says that there was
+    a check of it.
     """
 
     entity: StoredEntity
     suspect: bool
     warnings: tuple[str, ...] = ()
     reopened: bool = False
+    examined: bool = False
 
 
 def candidates(store: Store, queue: Queue) -> Iterator[Candidate]:
@@ -388,7 +391,8 @@ def judged(store: Store, queue: Queue, page: Sequence[StoredEntity]) -> Iterator
             suspect = report.verdict == "suspect" or bool(flags)
         else:
             continue
-        yield Candidate(entity, suspect, flags, entity.id in reopened)
+        examined = entity.id in flagged or entity.kind in _EXAMINED_KINDS
+        yield Candidate(entity, suspect, flags, entity.id in reopened, examined)
 
 
 def proposed(store: Store, queue: Queue) -> Iterator[StoredEntity]:
@@ -437,15 +441,15 @@ def latest_flags(store: Store, entity_ids: list[str]) -> dict[str, tuple[str, ..
     for entity_id, checks in fetch_children(store, entity_ids, Role.EXAMINES).items():
         of_rules: tuple[str, ...] = ()
         of_judge: tuple[str, ...] = ()
-        for one in sorted(checks, key=lambda one: one.seq):
-            if one.state == "inactive":
-                continue
+        active = [one for one in checks if one.state != "inactive"]
+        for one in sorted(active, key=lambda one: one.seq):
             check = one.record(CaptionCheck)
             if check.judge is None:
                 of_rules = check.warnings
             else:
                 of_judge = check.warnings
-        flags[entity_id] = tuple(dict.fromkeys((*of_rules, *of_judge)))
+        if active:
+            flags[entity_id] = tuple(dict.fromkeys((*of_rules, *of_judge)))
     return flags
 
 
@@ -499,9 +503,9 @@ def _check_result(queue: Queue, candidate: Candidate) -> str:
         if candidate.entity.kind == proposals.Tracklet.kind:
             return "the filter suspects that it shows more than one person"
         return "something speaks against it"
-    if not queue.checked:
-        return "there is no check"
-    return f"the check found it {'suspect' if candidate.suspect else 'faithful'}"
+    if queue.checked:
+        return f"the check found it {'suspect' if candidate.suspect else 'faithful'}"
+    return "the checks found nothing against it" if candidate.examined else "there is no check"
 
 
 def reopen_for_people(store: Store, queue: Queue) -> int:

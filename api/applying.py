@@ -9,7 +9,6 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from PIL import Image as Pillow
 
-from loupe.api.parts import images_of, naming
 from loupe.api.references import Reference
 from loupe.api.signatures import Signature
 from loupe.api.values import Caption, Crop, Image, Rejection, UnansweredError
@@ -25,6 +24,7 @@ from loupe.db.store import Store
 from loupe.flows.engine.embedding import put_picture
 from loupe.flows.engine.engines import ENDS_ITS_PROCESS
 from loupe.flows.engine.programs import BlobProgram
+from loupe.flows.engine.rejections import images_of, naming
 from loupe.flows.engine.report import Deferred, StageResult
 from loupe.flows.engine.scope import Scope, is_original
 from loupe.schemas import records
@@ -205,7 +205,8 @@ class Applied(BlobProgram):
             except UnansweredError as error:
                 if error.is_temporary:
                     return [_Unanswered(error.reason, str(error))] * count
-                return [self._rejection(error.reason, str(error))] * count
+                answer = {"answer": error.answer} if error.answer else {}
+                return [self._rejection(error.reason, str(error), **answer)] * count
             except (Exception, SystemExit) as error:  # noqa: BLE001 - the function is the user's
                 if is_of_world(error):
                     if attempt == _TRIES - 1:
@@ -223,8 +224,8 @@ class Applied(BlobProgram):
     def _said(self, error: BaseException) -> str:
         return raised(error, *self.function.signature.gives)
 
-    def _rejection(self, reason: str, detail: str) -> records.Rejection:
-        return records.Rejection(stage=self.name, reason=reason, detail=detail)
+    def _rejection(self, reason: str, detail: str, **context: str) -> records.Rejection:
+        return records.Rejection.of(self.name, reason, detail, **context)
 
     def _result(self, item: Item, value: Any, outcome: Any) -> StageResult:
         seq = item.entity.seq

@@ -5,12 +5,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pydantic import ValidationError
-
 from loupe.api.models import MODELS, ChatModel, chat_model
-from loupe.api.parts import OwnRun, Part, Place, images_of, naming, pending
+from loupe.api.parts import OwnRun, Part, Place, pending
 from loupe.api.records import Record, own_forms
-from loupe.api.schemas import answer_schema_of
+from loupe.api.schemas import answer_schema_of, record_of
 from loupe.api.signatures import checking_arguments, kind_of
 from loupe.api.values import Caption, Image
 from loupe.db.entities import NewEntity, StoredEntity, WorkResult, fetch_children, new_entity
@@ -30,6 +28,7 @@ from loupe.flows.engine.model_step import (
     model_settings,
     run_llm_step,
 )
+from loupe.flows.engine.rejections import images_of
 from loupe.flows.engine.scope import is_original
 from loupe.prompts.loader import Prompt, load_prompt
 from loupe.schemas import records
@@ -38,7 +37,7 @@ from loupe.schemas.chat import ChatAnswer, ChatRequest
 from loupe.schemas.errors import UsageError
 from loupe.schemas.profile import ChatModelSpec, Profile
 from loupe.schemas.provenance import Role
-from loupe.schemas.validation import fault_of, nearest_hint
+from loupe.schemas.validation import nearest_hint
 
 _FIELD = "captions"
 _MOST_CHARACTERS = 2000
@@ -164,7 +163,6 @@ class ModelStep(Part):
             inputs=pending(run, self.takes),
             request=requests,
             parse=lambda _, answer: self.parsed(answer),
-            named=lambda of, rejection: naming(rejection, of.entity, of.image),
             outputs=lambda chunk: [self._result(one, model, links) for one in chunk],
         )
         run.add(run_llm_step(model, step, scope))
@@ -196,12 +194,7 @@ class ModelStep(Part):
             return tuple(texts)
 
         def record(found: dict[str, Any]) -> tuple[EntityRecord]:
-            try:
-                return (self.gives.model_validate(found),)  # type: ignore[attr-defined]
-            except ValidationError as error:
-                raise UnusableAnswerError(
-                    "wrong_type", f"{fault_of(error, self.gives)}."
-                ) from error
+            return (record_of(self.gives, found),)
 
         return read_answer(answer, self.name, captions if self.gives is Caption else record)
 
@@ -289,12 +282,14 @@ def llm_step(
     """Return a step that asks the chat model of the profile about each input.
 
     The class in `outputs` gives the schema of the answer. An answer that does not fit it is
-    rejected with the reason. Every answer is stored before it is read.
+    rejected with the reason; additional fields are ignored. Every answer is stored before it is
+    read.
 
     Args:
         prompt: a Markdown file beside the pipeline, or the name of a prompt of Loupe. It may use
             `{{ captions }}` and `{{ identity }}`, `{{ text }}` of a caption, the fields of a
-            record, `{{ style }}` and `{{ count }}`. An image is sent with the request.
+            record, `{{ style }}` and `{{ count }}`. If `inputs` is `loupe.Image`, the image is
+            sent with it.
         inputs: `loupe.Image`, `loupe.Caption` or a class of `loupe.Record`.
         outputs: `loupe.Caption`, or a class of `loupe.Record`.
         version: raise it if answers should be read in another way. Another prompt counts as

@@ -6,10 +6,10 @@ from typing import Any, TypeVar, overload
 
 import numpy as np
 from PIL import Image as Pillow
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
 from loupe.api.parts import OwnRun
-from loupe.api.schemas import answer_schema_of
+from loupe.api.schemas import answer_schema_of, record_of
 from loupe.api.values import Box, Image, UnansweredError
 from loupe.flows.answers import read_answer
 from loupe.flows.engine.model_step import DatasetModel, ask
@@ -20,7 +20,6 @@ from loupe.schemas.base import canonical_json, digest_of
 from loupe.schemas.chat import ChatAnswer, ChatFailure, ChatImage, ChatRequest, NamedModel
 from loupe.schemas.profile import ChatModelSpec, Profile
 from loupe.schemas.records import Rejection as StageRejection
-from loupe.schemas.validation import fault_of
 from loupe.schemas.video import Body
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
@@ -61,19 +60,10 @@ class ChatModel:
             raise UnansweredError("not_asked", "The request was not sent.", is_temporary=True)
         if answer is None:
             return outcome.text
-        found = read_answer(outcome, self._purpose, lambda fields: _validated(answer, fields))
+        found = read_answer(outcome, self._purpose, lambda fields: record_of(answer, fields))
         if isinstance(found, StageRejection):
-            raise UnansweredError(found.reason, found.detail)
-        if isinstance(found, str):
-            raise UnansweredError("wrong_type", found)
+            raise UnansweredError(found.reason, found.detail, answer=outcome.text)
         return found
-
-
-def _validated(form: type[BaseModel], fields: dict[str, Any]) -> BaseModel | str:
-    try:
-        return form.model_validate(fields)
-    except ValidationError as error:
-        return fault_of(error, form)
 
 
 class Embedder:

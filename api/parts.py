@@ -26,7 +26,6 @@ from loupe.db.entities import (
     parents_of,
 )
 from loupe.db.plugin_agents import plugin_agents
-from loupe.db.store import Store
 from loupe.db.work import Pending, register_plan, rejected_inputs
 from loupe.flows.engine.context import PipelineRun, PipelineStep
 from loupe.flows.engine.report import StageReport
@@ -38,7 +37,7 @@ from loupe.schemas.build import Build
 from loupe.schemas.plugins import foreign_plugins
 from loupe.schemas.profile import Profile
 from loupe.schemas.provenance import Role
-from loupe.schemas.records import Caption, Image, Rejection
+from loupe.schemas.records import Caption, Image
 from loupe.schemas.video import StageSettings
 
 if TYPE_CHECKING:
@@ -484,24 +483,3 @@ def in_order_of_content(
         return (*of_image, position, entity.payload, entity.id)
 
     return sorted(entities, key=place)
-
-
-def images_of(store: Store, entities: Collection[StoredEntity]) -> dict[str, StoredEntity]:
-    """Return the image that each entity is about, by the id of the entity."""
-    wanted = {str(one.group) for one in entities if one.kind != Image.kind}
-    images = fetch(store, wanted)
-    found = {one.id: images.get(str(one.group)) for one in entities if one.kind != Image.kind}
-    own = {one.id: one for one in entities if one.kind == Image.kind}
-    return own | {id_: image for id_, image in found.items() if image is not None}
-
-
-def naming(rejection: Rejection, entity: StoredEntity, image: StoredEntity | None) -> Rejection:
-    """Return the rejection of an item with the file of its image, and the text of a caption."""
-    context: dict[str, Any] = {}
-    if entity.kind == Image.kind:
-        image = entity
-    if image is not None:
-        context["file"] = image.record(Image).file_path
-    if entity.kind == Caption.kind:
-        context["text"] = entity.record(Caption).text
-    return rejection.model_copy(update={"context": {**context, **rejection.context}})

@@ -1,5 +1,6 @@
 """Pipelines: sources, steps, gates and a release, written as one value and run anywhere."""
 
+import inspect
 import re
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -511,10 +512,9 @@ class Pipeline:
         names: set[str] = set()
         for one in self.steps:
             if not isinstance(one, Part):
-                hint = "decorate it with @loupe.step" if callable(one) else "expected a step"
+                named = getattr(one, "__name__", one)
                 raise UsageError(
-                    f"pipeline {self.name!r}: {getattr(one, '__name__', one)!r} is not a step; "
-                    f"{hint}"
+                    f"pipeline {self.name!r}: {named!r} is not a step; {_remedy_of(one)}"
                 )
             if one.name in names:
                 raise UsageError(
@@ -836,6 +836,20 @@ class Pipeline:
 
 def _kinds(forms: Collection[type[EntityRecord]]) -> tuple[str, ...]:
     return tuple(form.kind for form in forms)
+
+
+def _remedy_of(wrong: Any) -> str:
+    """Return how what is no step becomes one."""
+    if not callable(wrong):
+        return "expected a step"
+    if not str(getattr(wrong, "__module__", "")).startswith("loupe."):
+        return "decorate it with @loupe.step"
+    parameters = inspect.signature(wrong).parameters.values()
+    is_bare = all(one.default is not one.empty or one.kind in _STARRED for one in parameters)
+    return f"call it: {wrong.__name__}({'' if is_bare else '…'})"
+
+
+_STARRED = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
 def _see(spec: NamedModel) -> str:

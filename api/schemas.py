@@ -1,8 +1,25 @@
-"""JSON schemas of answers, made of pydantic classes."""
+"""Pydantic classes as the form of answers: their JSON schemas, and what is read as them."""
 
-from typing import Any
+from typing import Any, TypeVar
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
+
+from loupe.flows.answers import UnusableAnswerError
+from loupe.schemas.validation import fault_of
+
+ModelT = TypeVar("ModelT", bound=BaseModel)
+
+
+def record_of(form: type[ModelT], fields: dict[str, Any]) -> ModelT:
+    """Return the object of an answer as a class; additional fields are ignored.
+
+    Raises:
+        UnusableAnswerError: `wrong_type`.
+    """
+    try:
+        return form.model_validate(fields, extra="ignore")
+    except ValidationError as error:
+        raise UnusableAnswerError("wrong_type", f"{fault_of(error, form)}.") from error
 
 
 def answer_schema_of(form: type[BaseModel]) -> dict[str, Any]:

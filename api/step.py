@@ -12,7 +12,6 @@ from loupe.api.models import MODELS, ChatModel, build_model, chat_model
 from loupe.api.parts import (
     OwnRun,
     Part,
-    images_of,
     in_order_of_content,
     pending,
 )
@@ -31,6 +30,7 @@ from loupe.db.entities import (
 )
 from loupe.db.quarantine import quarantined
 from loupe.db.work import drop_rejections, register_plan, rejected_inputs
+from loupe.flows.engine.rejections import images_of
 from loupe.flows.engine.report import StageReport, StageResult
 from loupe.flows.engine.runner import Stage, run_stage, run_stream
 from loupe.flows.engine.software import software

@@ -195,10 +195,13 @@ class Caption:
 class UnansweredError(Exception):
     """A model gave no usable answer; the input is rejected, or waits for a later run."""
 
-    def __init__(self, reason: str, detail: str, *, is_temporary: bool = False) -> None:
+    def __init__(
+        self, reason: str, detail: str, *, is_temporary: bool = False, answer: str = ""
+    ) -> None:
         super().__init__(detail)
         self.reason = reason
         self.is_temporary = is_temporary
+        self.answer = answer
 
 
 Value = Image | Caption | Crop

@@ -34,6 +34,7 @@ from loupe.db.tables import (
     alias,
 )
 from loupe.db.work import reset_marks
+from loupe.schemas.chat import RAISED, WRONG_RETURN
 from loupe.schemas.provenance import ANSWERED, Role
 from loupe.schemas.records import Image, Rejection, Sample, Source
 from loupe.schemas.video import Video
@@ -365,7 +366,7 @@ def put_back(
     rejected = Work.reason.is_not(None), Work.reason == reason, is_own, _holds(without)
     failed = (
         ModelCall.status == reason,
-        ModelCall.status.not_in(ANSWERED),
+        ModelCall.status.not_in((*ANSWERED, RAISED, WRONG_RETURN)),  # nobody asks for these keys
         ModelCall.dataset == dataset,
     )
     calls = set(connection.execute(select(ModelCall.key).where(*failed)).scalars())

@@ -11,6 +11,7 @@ from typing import Any, Generic, TypeVar
 from PIL import Image
 
 from loupe.schemas.chat import (
+    WRONG_RETURN,
     ChatAnswer,
     ChatFailure,
     ChatImage,
@@ -107,7 +108,14 @@ class BuiltinChatModel(Adapter[SpecT], ABC):
                 yield position, _refused(f"the image cannot be read: {error}")
             else:
                 seconds = perf_counter() - started
-                yield position, ChatAnswer(text=text, tokens_in=0, tokens_out=0, seconds=seconds)
+                if isinstance(text, str):
+                    outcome: ChatOutcome = ChatAnswer(
+                        text=text, tokens_in=0, tokens_out=0, seconds=seconds
+                    )
+                else:
+                    detail = f"text_for of {self.ref} must return a text; got {text!r:.80}"
+                    outcome = ChatFailure(reason=WRONG_RETURN, detail=detail, retriable=False)
+                yield position, outcome
 
     @abstractmethod
     def text_for(self, request: ChatRequest) -> str:

@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 from PIL import Image
+from pydantic import BaseModel, ValidationError
 
 from loupe.models.adapter import Adapter, SpecT, always
 from loupe.models.chat import RetryingModel, Sender
@@ -45,6 +46,7 @@ from loupe.schemas.plugins import load_plugin
 from loupe.schemas.profile import PluginChat
 from loupe.schemas.raised import is_of_world, raised
 from loupe.schemas.tracking import PluginDetector, PluginPoseModel
+from loupe.schemas.validation import fault_of
 from loupe.schemas.video import Body
 
 _TRIES = 3
@@ -300,8 +302,9 @@ class _Taken(Generic[RequestT]):
 class _ForeignStream(Foreign[SpecT], ABC, Generic[SpecT, RequestT, OutcomeT]):
     """A model that answers a stream of requests by a method, each with its position.
 
-    If it raises or yields something else, what it had taken is asked one by one, so that the fault
-    is that of one request, and the others go on.
+    If it raises or yields something else, only what it has not answered is asked again, one by one,
+    so that the fault is that of one request, and the others go on. A request that was alone without
+    an answer is not asked again: the fault is its own.
 
     Attributes:
         method: the name of the method.
@@ -309,7 +312,7 @@ class _ForeignStream(Foreign[SpecT], ABC, Generic[SpecT, RequestT, OutcomeT]):
     """
 
     method: ClassVar[str]
-    outcomes: ClassVar[tuple[type, ...]]
+    outcomes: ClassVar[tuple[type[BaseModel], ...]]
 
     @abstractmethod
     def _failure(self, reason: str, detail: str) -> OutcomeT:
@@ -321,34 +324,63 @@ class _ForeignStream(Foreign[SpecT], ABC, Generic[SpecT, RequestT, OutcomeT]):
     def _stream(self, requests: Iterable[RequestT]) -> Iterator[tuple[int, OutcomeT]]:
         taken = _Taken(requests)
         while not taken.is_over:
-            before = taken.count
+            first = taken.count  # the model counts from 0 each time
             try:
-                for place, outcome in self._outcomes(taken):
-                    position = before + place  # it counts from the first that it takes
-                    if taken.left.pop(position, None) is None:
+                for found in getattr(self._model, self.method)(iter(taken)):
+                    position = self._place(found, first, taken.left)
+                    if position is None:
                         break
-                    yield position, outcome
+                    del taken.left[position]
+                    yield position, self._outcome(found, position - first)
             except LoupeError:
                 raise
             except Exception as error:
                 if error is taken.raised:
                     raise
-            if taken.count == before:  # it takes none by itself
+                if len(taken.left) == 1 and not is_of_world(error):
+                    position, _ = taken.left.popitem()
+                    yield position, self._fallen(error)
+            if taken.count == first:  # it takes none by itself
                 next(iter(taken), None)
             for position, request in list(taken.left.items()):
                 del taken.left[position]
                 yield position, self._alone(request)
 
-    def _outcomes(self, requests: Iterable[RequestT]) -> Iterator[tuple[int, OutcomeT]]:
-        """Yield what the plugin yields, up to what is no outcome with a position."""
-        for found in getattr(self._model, self.method)(iter(requests)):
-            if not self._is_outcome(found):
-                return
-            yield found
+    def _place(self, found: Any, first: int, left: dict[int, RequestT]) -> int | None:
+        """Return the request that the plugin yields something for; None if nobody can tell."""
+        if isinstance(found, tuple) and found and isinstance(found[0], int):
+            position = first + found[0]
+            if position in left:
+                return position
+        return next(iter(left)) if len(left) == 1 else None
 
-    def _is_outcome(self, found: Any) -> bool:
-        is_pair = isinstance(found, tuple) and len(found) == 2 and isinstance(found[0], int)
-        return is_pair and isinstance(found[1], self.outcomes)
+    def _outcome(self, found: Any, position: int) -> OutcomeT:
+        """Return what the plugin yields for the request at this position of its stream."""
+        is_pair = isinstance(found, tuple) and len(found) == 2 and found[0] == position
+        outcome: Any = found[1] if is_pair else None
+        if isinstance(outcome, self.outcomes):
+            return outcome  # type: ignore[return-value]
+        return self._not_one(found)
+
+    def _not_one(self, found: object) -> OutcomeT:
+        names = " or ".join(one.__name__ for one in self.outcomes)
+        detail = (
+            f"{self.method} of {self._named} must yield (position, {names}) once for each request; "
+            f"for one request it gave {found!r:.{_SHOWN_CHARACTERS}}"
+        )
+        return self._failure(WRONG_RETURN, detail)
+
+    def _fallen(self, error: Exception) -> OutcomeT:
+        """Return the outcome of a request for which the plugin raises."""
+        if is_of_world(error):
+            return self._failure(_UNREACHABLE, self._fault(error))
+        forms = {one.__name__: one for one in self.outcomes}
+        if isinstance(error, ValidationError) and error.title in forms:
+            fault = fault_of(error, forms[error.title])
+            return self._failure(
+                WRONG_RETURN, f"{self.method} of {self._named} made a wrong {error.title}: {fault}"
+            )
+        return self._failure(RAISED, self._fault(error))
 
     def _alone(self, request: RequestT) -> OutcomeT:
         """Return the outcome of a request that is asked alone."""
@@ -360,17 +392,11 @@ class _ForeignStream(Foreign[SpecT], ABC, Generic[SpecT, RequestT, OutcomeT]):
         try:
             found: Any = self._called(call, partial(self._may_send, request))
         except ModelError as error:
-            return self._failure(_UNREACHABLE if _is_of_world(error) else RAISED, str(error))
-        is_one = isinstance(found, list) and len(found) == 1 and self._is_outcome(found[0])
-        if is_one and found[0][0] == 0:
-            outcome: OutcomeT = found[0][1]
-            return outcome
-        names = " or ".join(one.__name__ for one in self.outcomes)
-        detail = (
-            f"{self.method} of {self._named} must yield (position, {names}) once for each request; "
-            f"for one request it gave {found!r:.{_SHOWN_CHARACTERS}}"
-        )
-        return self._failure(WRONG_RETURN, detail)
+            if isinstance(error.__cause__, Exception):
+                return self._fallen(error.__cause__)
+            return self._failure(RAISED, str(error))
+        is_one = isinstance(found, list) and len(found) == 1
+        return self._outcome(found[0], 0) if is_one else self._not_one(found)
 
 
 class ForeignChatModel(_ForeignStream[PluginChat, ChatRequest, ChatOutcome]):
@@ -391,7 +417,15 @@ class ForeignChatModel(_ForeignStream[PluginChat, ChatRequest, ChatOutcome]):
         yield from self._stream(requests)
 
     def _failure(self, reason: str, detail: str) -> ChatFailure:
-        return ChatFailure(reason=reason, detail=detail, retriable=reason == _UNREACHABLE)
+        is_later = reason == _UNREACHABLE
+        tokens = 0 if is_later else None  # what a plugin paid before its fault is not known
+        return ChatFailure(
+            reason=reason,
+            detail=detail,
+            retriable=is_later,
+            tokens_in=tokens,
+            tokens_out=tokens,
+        )
 
     def _may_send(self, request: ChatRequest) -> bool:
         return self.sender.may_send(request)

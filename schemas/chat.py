@@ -209,7 +209,12 @@ class ChatFailure(Record):
     @property
     def is_paid(self) -> bool:
         """Whether an answer of any kind was returned, so that the call must not be repeated."""
-        return not self.retriable and self.reason not in (REFUSED, RAISED, WRONG_RETURN)
+        return not (self.retriable or self.is_of_plugin or self.reason == REFUSED)
+
+    @property
+    def is_of_plugin(self) -> bool:
+        """Whether the code of a plugin is to blame, so that the call is made again after a fix."""
+        return self.reason in (RAISED, WRONG_RETURN)
 
 
 ChatOutcome = ChatAnswer | ChatFailure

@@ -18,6 +18,26 @@ from loupe.schemas.wording import shortened
 _SHOWN_CHARACTERS = 80
 _MESSAGE_CHARACTERS = 1000
 _OURS = "Value error, "
+_SUBJECT = re.compile(r"^[A-Z]\w* should (?=be|have|match)")
+_QUOTE = "'"
+_LATER = " after validation"
+_TABLE = "must be a table of keys and values"
+_TYPES = {
+    "string_type": "must be a text",
+    "int_type": "must be a whole number",
+    "int_parsing": "must be a whole number",
+    "int_from_float": "must be a whole number",
+    "float_type": "must be a number",
+    "float_parsing": "must be a number",
+    "bool_type": "must be true or false",
+    "bool_parsing": "must be true or false",
+    "tuple_type": "must be a list",
+    "list_type": "must be a list",
+    "dict_type": _TABLE,
+    "model_type": _TABLE,
+    "model_attributes_type": _TABLE,
+}
+"""What values of these types are, in words, by the type of an error of pydantic."""
 _PATTERNS = {
     r"\S": "must not be blank",
     r"^https?://": "must be an address that begins with https:// or http://",
@@ -26,6 +46,11 @@ _PATTERNS = {
         "must be an ORCID, such as https://orcid.org/0000-0002-1825-0097"
     ),
     r"^10\.\d{4,9}/\S+$": "must be a DOI, such as 10.5281/zenodo.1234567, no address",
+    r"^[0-9]+\.[0-9]+$": "must be two numbers, such as 1.0",
+    r"^(auto|cpu|cuda|cuda:\d+|mps)$": "must be auto, cpu, cuda, cuda:NUMBER or mps",
+    r"^[A-Za-z_][A-Za-z0-9_]*$": (
+        "must be the name of an environment variable, such as OPENAI_API_KEY"
+    ),
     r"^[a-z]{2}$": "must be a language of two letters, such as zh",
     r"^[0-9]{1,9}\.[0-9]{1,9}\.[0-9]{1,9}$": "must be three numbers, such as 1.0.0",
     r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$": (
@@ -49,8 +74,8 @@ def fault_of(
     """Describe the first error: where it is, what is expected there, and what was found.
 
     Args:
-        error: an error of pydantic, such as "statistics.images: Input should be a valid integer,
-            got 'many'"; of other errors, the first line or the class is used.
+        error: an error of pydantic, such as "statistics.images: must be a whole number, got
+            'many'"; of other errors, the first line or the class is used.
         form: the expected record; for an unknown key, the most similar known key is named.
         see: the page that lists the known keys.
         tables: the values of a TOML file, whose arrays of tables are named as their author does.
@@ -81,23 +106,41 @@ def _sentence_of(
     first: ErrorDetails, steps: Sequence[Any], form: type[BaseModel] | None, see: str
 ) -> str:
     place = "".join(map(_printable, ".".join(map(str, steps))))
-    message = first["msg"].removeprefix(_OURS)[:_MESSAGE_CHARACTERS]  # it may contain the value
+    message = rule_of(first)
     if not place:
-        return message
+        is_own = first["type"] == "value_error" or not message.startswith("must ")
+        return message if is_own else f"it {message}"
     if first["type"] == "extra_forbidden":
         return unknown_key(place, known_keys(form, first["loc"]), see)
     if first["type"] == "missing":
         return f"{place} is missing"
-    if first["type"] in ("tuple_type", "list_type"):
-        message = "must be a list"
-        if isinstance(first["input"], dict):
-            return f"{place}: must be a list of tables, got one: write [[{place}]] above each"
-    if first["type"] == "string_pattern_mismatch":
-        message = _PATTERNS.get(first["ctx"]["pattern"], message)
+    if first["type"].startswith("union_tag"):
+        return _wrong_tag(place, first["ctx"])
+    if first["type"] in ("tuple_type", "list_type") and isinstance(first["input"], dict):
+        return f"{place}: must be a list of tables, got one: write [[{place}]] above each"
     if "; got " in message or (first["type"] == "value_error" and isinstance(first["input"], dict)):
         return f"{place}: {message}"
     found = shortened(repr(first["input"]), _SHOWN_CHARACTERS)
     return f"{place}: {message}, got {_LOGIN.sub('://***@', found)}{_nearest(first)}"
+
+
+def _wrong_tag(place: str, about: Mapping[str, Any]) -> str:
+    """Return what is wrong with the key that says which record it is, such as `provider`."""
+    key = f"{place}.{about['discriminator'].strip(_QUOTE)}"
+    if "tag" not in about:
+        return f"{key} is missing"
+    known, tag = about["expected_tags"], about["tag"]
+    nearest = nearest_name(tag, re.findall(r"'(.*?)'", known))
+    hint = f"; did you mean {nearest!r}?" if nearest else ""
+    return f"{key}: must be one of {known}, got {tag!r:.{_SHOWN_CHARACTERS}}{hint}"
+
+
+def rule_of(fault: ErrorDetails) -> str:
+    """Return what a value must be, such as "must be a text", or the message of our own rule."""
+    if fault["type"] == "string_pattern_mismatch" and fault["ctx"]["pattern"] in _PATTERNS:
+        return _PATTERNS[fault["ctx"]["pattern"]]
+    said = fault["msg"].removeprefix(_OURS)[:_MESSAGE_CHARACTERS]  # it may contain the value
+    return _TYPES.get(fault["type"]) or _SUBJECT.sub("must ", said).replace(_LATER, "")
 
 
 def _is_misspelt(fault: ErrorDetails, form: type[BaseModel] | None) -> bool:

@@ -34,6 +34,7 @@ from loupe.models.weights import is_place, refuse_hidden_folder
 from loupe.schemas.base import Record
 from loupe.schemas.chat import UNPINNED
 from loupe.schemas.checkout import DISTRIBUTION, install_command
+from loupe.schemas.content_filter import ContentFilterSpec, PluginContentFilter
 from loupe.schemas.embedding import (
     CfamEmbedder,
     EmbedderSpec,
@@ -51,8 +52,9 @@ from loupe.schemas.image_search import (
     GoogleSearch,
     ImageSearchSpec,
     OpenverseSearch,
+    PluginSearch,
 )
-from loupe.schemas.plugins import foreign_plugins, survey_plugins
+from loupe.schemas.plugins import foreign_plugins, load_plugin, plugins, survey_plugins
 from loupe.schemas.profile import (
     ChatModelSpec,
     EntailmentModel,
@@ -123,6 +125,7 @@ ModelSpec = (
     | EntailmentModel
     | ImageEditorSpec
     | ImageSearchSpec
+    | ContentFilterSpec
 )
 _Listings = dict[tuple[str, str | None], httpx.Response | httpx.HTTPError]
 _PROMPT_TOKENS = 1000  # minimum for a request in addition to its answer
@@ -156,6 +159,12 @@ def check_models(profile: Profile) -> Iterator[Finding]:
     return check_specs(specs_of(profile))
 
 
+def plugin_filters(profile: Profile) -> tuple[PluginContentFilter, ...]:
+    """Return the content filter of the profile if it is a plugin's; another needs nothing."""
+    found = profile.contrast.content_filter
+    return (found,) if isinstance(found, PluginContentFilter) else ()
+
+
 def specs_of(profile: Profile) -> tuple[ModelSpec, ...]:
     """Return the models and services of the profile."""
     captioning = profile.captioning
@@ -166,6 +175,7 @@ def specs_of(profile: Profile) -> tuple[ModelSpec, ...]:
         *((profile.faithfulness.entailment,) if profile.faithfulness.entailment else ()),
         *(contrast.strategist, contrast.refiner, contrast.editor),
         *((contrast.search,) if contrast.search is not None else ()),
+        *plugin_filters(profile),
         profile.tracking.detector,
         *((profile.filter.pose_model,) if profile.filter.pose_model is not None else ()),
         *(*profile.evaluation.embedders, captioning.embedder, contrast.embedder),
@@ -221,8 +231,10 @@ def _with_revision(spec: ModelSpec, finding: Finding) -> Finding:
 
 
 def _check_spec(spec: ModelSpec, listings: _Listings, *, of_build: bool) -> Finding:
-    is_search = isinstance(spec, GoogleSearch | OpenverseSearch | FolderSearch)
+    is_search = isinstance(spec, GoogleSearch | OpenverseSearch | FolderSearch | PluginSearch)
     subject = f"{'search' if is_search else 'model'} {spec.ref}"
+    if spec.provider == "plugin":
+        return _check_plugin(subject, spec.name)
     if isinstance(spec, ImportedRewrites):
         return _check_rewrites(subject, spec)
     if isinstance(spec, OpenAIChat):
@@ -273,10 +285,18 @@ def _check_spec(spec: ModelSpec, listings: _Listings, *, of_build: bool) -> Find
     return fine(subject, f"the extra {extra} is installed" if extra else "is complete")
 
 
+def _check_plugin(subject: str, name: str) -> Finding:
+    try:
+        load_plugin("models", name)
+    except LoupeError as error:
+        remedy = "name one of `loupe plugins` in the profile"
+        return lacking(subject, str(error), remedy)
+    return fine(subject, f"plugin {plugins('models')[name].named}")
+
+
 def _origin_of(spec: ModelSpec) -> str:
     """Return where a model comes from that needs nothing more: a plugin, or Loupe itself."""
-    name = spec.name if spec.provider == "plugin" else spec.provider
-    plugin = next(iter(foreign_plugins("models", [name])), None)
+    plugin = next(iter(foreign_plugins("models", [spec.provider])), None)
     return "built in" if plugin is None else f"plugin {plugin.named}"
 
 

@@ -17,6 +17,7 @@ from loupe.flows.engine.embedding import CachedEmbedder, put_picture, stored_pic
 from loupe.flows.engine.importing import face_agents
 from loupe.flows.engine.ledger import Ledger
 from loupe.flows.engine.model_step import left_unanswered
+from loupe.flows.engine.rejections import naming_inputs
 from loupe.flows.engine.report import Deferred, StageReport, StageResult
 from loupe.flows.engine.runner import Stage, count_attempts, run_stage, store_settings
 from loupe.models.content_filter import ContentFilter
@@ -450,10 +451,11 @@ class _Editing:
         """Return the result of each request; see `Edits.of`."""
         strategies = strategies_of_requests(self.run.store, requests)
         edits = self._edits.of([_order_of(strategies[one.id]) for one in requests])
-        return [
+        results = [
             self._result(one, strategies[one.id], edited)
             for one, edited in zip(requests, edits, strict=True)
         ]
+        return naming_inputs(self.run.store, requests, results)
 
     def _result(
         self,

@@ -27,7 +27,7 @@ from loupe.schemas.provenance import Role
 from loupe.schemas.records import Image
 from loupe.schemas.release import QuotaStatistics
 from loupe.schemas.taxonomy import Tier
-from loupe.services.diagnosis import Finding, ModelSpec, lacking
+from loupe.services.diagnosis import Finding, ModelSpec, lacking, plugin_filters
 from loupe.sources.web import open_downloader
 
 
@@ -90,6 +90,7 @@ def _models(build: CcdBuild, profile: Profile) -> list[ModelSpec]:
         *([profile.caption_judge.model] if profile.caption_judge is not None else []),
         *([found] if found is not None else []),
         *([settings.editor] if "edit" in build.methods else []),
+        *plugin_filters(profile),
     ]
 
 

@@ -166,7 +166,7 @@ class RecordedSearch(Ledger[NewSearch, SearchOutcome]):
                 try:
                     outcome = self.service.search(wanted.query, wanted.count, may_retry)
                 except LoupeError:  # what affects all queries is found before one is sent
-                    self.give_back(new, self.claims[new.key])
+                    self.give_back(new, _NOT_ASKED, self.claims[new.key])
                     raise
             yield position, outcome
 
@@ -201,8 +201,9 @@ class RecordedSearch(Ledger[NewSearch, SearchOutcome]):
         is_final = isinstance(outcome, SearchAnswer) or not outcome.retriable
         return is_final or outcome.requests > 0
 
-    def give_back(self, request: NewSearch, claim_id: str) -> bool:
+    def give_back(self, request: NewSearch, outcome: SearchOutcome, claim_id: str) -> bool:
         """Release the claim on a search, and no longer count its requests."""
+        del outcome
         return self.record(request, _NOT_ASKED, claim_id)
 
     def record(self, request: NewSearch, outcome: SearchOutcome, claim_id: str) -> bool:

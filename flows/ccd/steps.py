@@ -28,6 +28,7 @@ from loupe.schemas.profile import ChatModelSpec, Profile
 from loupe.schemas.proposals import Candidate, ChoiceTest, Strategy
 from loupe.schemas.records import Caption, Image, Method, Rewrite
 from loupe.schemas.requests import MOST_STRATEGIES
+from loupe.services.diagnosis import plugin_filters
 
 
 class _Step(Part):
@@ -171,9 +172,10 @@ class _Searching(_Obtaining):
             self.folder = place.folder / self.folder
 
     def specs(self, profile: Profile) -> Sequence[NamedModel]:
-        """Return the search, and the embedder that compares its results."""
+        """Return the search, the embedder that compares its results, and their filter."""
         search = search_of(self.folder, profile)
-        return [*([search] if search is not None else []), profile.contrast.embedder]
+        searches = [search] if search is not None else []
+        return [*searches, profile.contrast.embedder, *plugin_filters(profile)]
 
     def values(self, profile: Profile) -> dict[str, Any]:
         """Return what determines its results.
@@ -229,8 +231,8 @@ class _Editing(_Obtaining):
         return isinstance(run, CcdRun) and run.edits_alone
 
     def specs(self, profile: Profile) -> Sequence[NamedModel]:
-        """Return the editor, and the embedder that judges its edits."""
-        return [profile.contrast.editor, profile.contrast.embedder]
+        """Return the editor, the embedder that judges its edits, and their filter."""
+        return [profile.contrast.editor, profile.contrast.embedder, *plugin_filters(profile)]
 
     def values(self, profile: Profile) -> dict[str, Any]:
         """Return what determines its results."""

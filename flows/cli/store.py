@@ -210,12 +210,19 @@ def _retried(store: "Store", datasets: Sequence[str], reason: str, without: "Sup
 def _rejection_text(record: "Rejection") -> str:
     where = ", ".join(
         f"{key} {record.context[key]}"
-        for key in ("file", "index", "field")
+        for key in ("file", "index", "field", "instruction")
         if record.context.get(key) not in (None, "")
     )
-    said = record.context.get("rewrite") or record.context.get("text")
-    text = f"\n  {str(said)[:_SHOWN_CHARACTERS]!r}" if said else ""
-    return f"{record.reason} {where}\n  {record.detail}{text}"
+    lines = [f"{record.reason} {where}".rstrip(), record.detail]
+    if said := record.context.get("rewrite") or record.context.get("text"):
+        lines.append(_quoted(said))
+    if answered := record.context.get("answer") or record.context.get("raw"):
+        lines.append(f"the model answered: {_quoted(answered)}")
+    return "\n  ".join(lines)
+
+
+def _quoted(text: object) -> str:
+    return repr(str(text)[:_SHOWN_CHARACTERS])
 
 
 _SHOWN_CHARACTERS = 200

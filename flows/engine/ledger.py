@@ -5,6 +5,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing
 from typing import Generic, TypeVar
+from uuid import uuid4
 
 from loupe.db.calls import (
     NewCall,
@@ -92,8 +93,9 @@ class Ledger(Sender, ABC, Generic[RequestT, OutcomeT]):
         Returns False if the claim had been taken over, so that the other's outcome is used.
         """
 
-    def give_back(self, request: RequestT, claim_id: str) -> bool:  # noqa: ARG002
-        """Release the claim on a call that cost nothing; False if it had been taken over."""
+    def give_back(self, request: RequestT, outcome: OutcomeT, claim_id: str) -> bool:
+        """Release the claim on a call that is not stored; False if it had been taken over."""
+        del request, outcome
         return release_claim(self.store, claim_id)
 
     def spool(self, request: RequestT, outcome: OutcomeT) -> None:  # noqa: ARG002
@@ -265,7 +267,7 @@ class _Stream(Generic[RequestT, OutcomeT]):
                 if is_paid:
                     was_ours = ledger.record(request, outcome, claim_id)
                 else:
-                    was_ours = ledger.give_back(request, claim_id)
+                    was_ours = ledger.give_back(request, outcome, claim_id)
                 return outcome if was_ours else ledger.find(request)
             except ServiceError as error:
                 self.failed = error
@@ -323,8 +325,9 @@ class _Stream(Generic[RequestT, OutcomeT]):
 class RecordedChatModel(Ledger[ChatRequest, ChatOutcome]):
     """A chat model that wraps another one and answers known calls from the store.
 
-    Failures without cost are not stored: retryable ones and refusals. `is_immediate` says that the
-    model answers by rules, in milliseconds and free of charge.
+    Failures without cost are not stored: retryable ones and refusals. Faults of a plugin are only
+    counted, as they are asked about again after a fix. `is_immediate` says that the model answers
+    by rules, in milliseconds and free of charge.
 
     Raises:
         ConfigurationError: there is a limit on money, but no price for this model.
@@ -430,6 +433,13 @@ class RecordedChatModel(Ledger[ChatRequest, ChatOutcome]):
         counted = _with_estimates(request, outcome)
         self.budget.spend(sum(counted), self._cost(*counted))
         return record_call(self.store, self._call(request, outcome), claim_id)
+
+    def give_back(self, request: ChatRequest, outcome: ChatOutcome, claim_id: str) -> bool:
+        """Release the claim; a fault of a plugin is counted, under a key that nobody asks for."""
+        if not (isinstance(outcome, ChatFailure) and outcome.is_of_plugin):
+            return super().give_back(request, outcome, claim_id)
+        call = self._call(request, outcome)._replace(key=uuid4().hex)
+        return record_call(self.store, call, claim_id)
 
     def spool(self, request: ChatRequest, outcome: ChatOutcome) -> None:
         """Keep a call in the store's spool."""

@@ -14,6 +14,7 @@ from loupe.flows.answers import UnusableAnswerError, check_own_words, refused_an
 from loupe.flows.engine import cluster_models
 from loupe.flows.engine.context import RunContext
 from loupe.flows.engine.ledger import RecordedChatModel
+from loupe.flows.engine.rejections import naming_inputs
 from loupe.flows.engine.report import Deferred, StageReport, StageResult
 from loupe.flows.engine.runner import (
     Stage,
@@ -236,7 +237,6 @@ class LLMStep(Generic[InputT, SubjectT, ValueT]):
         repair: returns the request to send again after an answer was rejected, from the first
             request and its answer; without it the input is rejected at once.
         in_order: a chunk starts after the previous one is stored, as it depends on its results.
-        named: adds to a rejection what its subject is called.
     """
 
     name: str
@@ -250,7 +250,6 @@ class LLMStep(Generic[InputT, SubjectT, ValueT]):
     repair: Callable[[ChatRequest, ChatAnswer, Rejection], ChatRequest] | None = None
     chunk_size: int = 200
     in_order: bool = False
-    named: Callable[[SubjectT, Rejection], Rejection] | None = None
 
 
 def run_llm_step(
@@ -281,10 +280,11 @@ def run_llm_step(
     def work(items: Sequence[tuple[int, Any]]) -> list[StageResult]:
         return step_results(model.model, in_scope, items)
 
+    def named(page: Sequence[StoredEntity]) -> list[StageResult]:
+        return naming_inputs(model.context.store, page, work([(one.seq, one) for one in page]))
+
     if isinstance(step.inputs, Pending):
-        report = run_stage(
-            model.context, stage, step.inputs, lambda page: work([(one.seq, one) for one in page])
-        )
+        report = run_stage(model.context, stage, step.inputs, named)
     else:
         report = run_stream(model.context, stage, step.inputs, work, total=len(step.inputs))
     report.asked_model = str(model.spec.ref)
@@ -321,14 +321,11 @@ def step_results(
             results[number] = found
             continue
         parsed: list[Parsed[SubjectT, ValueT]] = []
-        for ask, answer in [(one, next(answers)) for one in found]:
+        for answer in [next(answers) for _ in found]:
             if isinstance(answer, Parsed):
                 parsed.append(answer)
-                continue
-            result = result_without_value(number, step.name, answer)
-            if isinstance(result, WorkResult) and result.rejection and step.named:
-                result = result._replace(rejection=step.named(ask.subject, result.rejection))
-            results.setdefault(number, result)
+            else:
+                results.setdefault(number, result_without_value(number, step.name, answer))
         if number not in results:
             complete[number] = parsed
     results |= zip(complete, step.outputs(list(complete.values())), strict=True)
@@ -470,8 +467,8 @@ def result_without_value(number: int, stage: str, found: Unparsable) -> StageRes
         return Deferred(number, "not_asked")
     if failure.retriable:
         return Deferred(number, failure.reason, failure.detail)
-    raw = failure.raw[:_SHOWN_CHARACTERS]
-    return WorkResult.rejected(number, stage, failure.reason, failure.detail, raw=raw)
+    raw = {"raw": failure.raw[:_SHOWN_CHARACTERS]} if failure.raw else {}
+    return WorkResult.rejected(number, stage, failure.reason, failure.detail, **raw)
 
 
 def require_answers(

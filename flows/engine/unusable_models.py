@@ -1,6 +1,6 @@
 """Models whose answers are mostly unusable: nothing is released that was built with them."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from math import ceil
 
 from loupe.annotate.queues import Queue, dropped_by_gates
@@ -20,6 +20,8 @@ from loupe.schemas.errors import ModelError
 from loupe.schemas.records import Rejection
 
 _EXAMPLE_CHARACTERS = 200
+_TEXTS = ("rewrite", "text")
+_ANSWERS = ("answer", "raw")  # the text of a rejected answer is what was asked about
 
 
 def refuse_unusable_models(
@@ -63,12 +65,14 @@ def refuse_unusable_models(
             continue
         worst = max(unused, key=lambda one: one.answers, default=None)
         if worst is None or dropped > worst.answers:
-            reason, answers = DROPPED, dropped
+            reason, answers, keys = DROPPED, dropped, _TEXTS
             found = iter(dropped_by_gates(store, dataset, 2, plans))
         else:
             reason, answers = worst.reason, worst.answers
             found = quarantined(store, dataset, reason, 2, worst.stage, others)
-        shown = "; ".join(f"{number}. {_example(one)}" for number, one in enumerate(found, start=1))
+            keys = _TEXTS if worst.stage in JUDGING_STAGES else _ANSWERS
+        examples = [f"{number}. {_example(one, keys)}" for number, one in enumerate(found, start=1)]
+        shown = "; ".join(examples)
         raise ModelError(
             f"{lost:,} of {asked:,} answers of {report.asked_model} cannot be used, most of them "
             f"({answers:,}) as {reason}: {shown.rstrip('.')}. Nothing was released. "
@@ -77,9 +81,9 @@ def refuse_unusable_models(
         )
 
 
-def _example(rejection: Rejection) -> str:
-    """Return what is wrong, and what the model wrote."""
-    texts = (rejection.context.get(key) for key in ("rewrite", "text", "answer"))
+def _example(rejection: Rejection, keys: Sequence[str]) -> str:
+    """Return what is wrong, and what the model wrote: the first of these in the context."""
+    texts = (rejection.context.get(key) for key in keys)
     written = next(filter(None, texts), "")
     said = f" It answered: {str(written)[:_EXAMPLE_CHARACTERS]!r}" if written else ""
     return f"{rejection.detail}{said}"

@@ -87,7 +87,7 @@ from loupe.schemas.evaluation import (
 from loupe.schemas.plugins import plugins
 from loupe.schemas.profile import EditCheckSettings
 from loupe.schemas.release import UNSTATED, Manifest
-from loupe.schemas.validation import nearest_hint
+from loupe.schemas.validation import nearest_hint, rule_of
 
 # Images and texts of a release as queries and gallery, with the groups they belong to.
 
@@ -756,5 +756,5 @@ def _specified(values: Mapping[str, object], what: str) -> EmbedderSpec:
                 f"{what}: a {first['loc'][-1]} must be at least one character, none of them a "
                 f"control character; got {first['input']!r}"
             ) from error
-        raise UsageError(f"{what}: {first['msg']}") from error
+        raise UsageError(f"{what}: {rule_of(first)}") from error
     return spec

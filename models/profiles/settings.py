@@ -21,7 +21,7 @@ from loupe.schemas.base import sha256_of
 from loupe.schemas.checkout import default_environments
 from loupe.schemas.errors import ConfigurationError
 from loupe.schemas.processes import write_atomically
-from loupe.schemas.validation import at_home, nearest_hint
+from loupe.schemas.validation import at_home, nearest_hint, rule_of
 
 PREFIX = "LOUPE_"
 _READ_ELSEWHERE = ("LOUPE_PROFILE__", "LOUPE_TESTS_")  # by the loader and the tests
@@ -142,7 +142,7 @@ def load_settings(**overrides: object) -> Settings:
         problems: list[str] = []
         for problem in error.errors():
             variable = PREFIX + str(problem["loc"][0]).upper()
-            problems.append(f"{variable}: {problem['msg']}, got {problem['input']!r}")
+            problems.append(f"{variable}: {rule_of(problem)}, got {problem['input']!r}")
         what = f"the settings cannot be used: {'; '.join(problems)}"
         raise ConfigurationError(what) from error
     close_home(settings.home)

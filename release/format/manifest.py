@@ -29,7 +29,7 @@ from loupe.schemas.base import (
 from loupe.schemas.errors import IntegrityError, UsageError
 from loupe.schemas.json_stream import JsonBreak, JsonCursor, stream_members
 from loupe.schemas.release import Manifest, ReleasedFile
-from loupe.schemas.validation import fault_of
+from loupe.schemas.validation import fault_of, rule_of
 
 MANIFEST = "manifest.json"
 MAX_CHARACTERS = 16 * 1024 * 1024
@@ -248,7 +248,7 @@ def _checked(index: int, value: Any) -> ReleasedFile | NoEntryError:
     except ValidationError as problem:
         fault = problem.errors()[0]
         place = ".".join(map(str, ("", *fault["loc"])))
-        return NoEntryError(f"files[{index}]{place}: {fault['msg']}; got {value!r:.200}")
+        return NoEntryError(f"files[{index}]{place}: {rule_of(fault)}; got {value!r:.200}")
 
 
 @contextmanager
@@ -370,7 +370,7 @@ def _is_as_written(path: Path, manifest: Manifest, files: Iterable[ReleasedFile]
 def _report_invalid(error: ValidationError, values: dict[str, Any], findings: Findings) -> None:
     for problem in error.errors():
         place = ".".join(map(str, problem["loc"]))
-        message = f"{MANIFEST}: {place}: {problem['msg']}"
+        message = f"{MANIFEST}: {place}: {rule_of(problem)}"
         fault = "manifest_invalid"
         if problem["loc"][:1] == ("sources",) and problem["loc"][-1] == "licence":
             source = values["sources"][problem["loc"][1]]

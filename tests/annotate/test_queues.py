@@ -26,6 +26,8 @@ from loupe.schemas.faithfulness import FaithfulnessReport
 from loupe.schemas.proposals import Candidate as ContrastCandidate
 from loupe.schemas.proposals import CaptionGroup
 from loupe.schemas.provenance import Role
+from loupe.schemas.quality import CaptionCheck
+from loupe.schemas.records import Caption
 from tests.annotate.interfaces.proposed import Proposal, a_candidate, a_group
 from tests.annotate.world import DATASET, World
 
@@ -215,11 +217,44 @@ def test_an_item_with_warnings_in_its_record_is_suspect(
             ]
             accepted, rejected = decide_by_policy(queue, found)
             assert (accepted.verdict, rejected.verdict) == ("accept", "reject")
-            assert accepted.reason == "nobody looked (policy auto): there is no check"
-            why = "something speaks against it: A tree moved. (and 1 more)"
-            assert rejected.reason == f"nobody looked (policy auto): {why}"
+            whys = (
+                "the checks found nothing against it",
+                ("something speaks against it: A tree moved. (and 1 more)"),
+            )
+            for decision, why in zip((accepted, rejected), whys, strict=True):
+                assert decision.reason == f"nobody looked (policy auto): {why}"
             sample = shipped().queue(DATASET, step, Policy(policy="sample", rate=0))
             assert [needs_review(sample, one) for one in found] == [False, sample.marked_always]
+
+
+def test_a_decision_without_people_says_whether_there_was_a_check(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    captions = [
+        new_entity(Caption(source="s", text="A thing.", position=place), DATASET)
+        for place in range(3)
+    ]
+    warnings = {0: (), 1: ("It is odd.",)}
+    checks = [
+        new_entity(
+            CaptionCheck(warnings=said), DATASET, parents=[(Role.EXAMINES, captions[place].id)]
+        )
+        for place, said in warnings.items()
+    ]
+    world.keep(*captions, *checks)
+    queue = Queue(
+        kind="caption",
+        interface="caption-verification",
+        name=f"{DATASET}-ok",
+        dataset=DATASET,
+        policy=Policy(policy="auto"),
+    )
+    decided = decide_by_policy(queue, candidates(world.store, queue))
+    reasons = {one.entity_id: one.reason.partition(": ")[2] for one in decided}
+    assert [reasons[one.id] for one in captions] == [
+        "the checks found nothing against it",
+        "something speaks against it: It is odd.",
+        "there is no check",
+    ]
 
 
 def test_only_the_newest_check_counts(tmp_path: Path) -> None:

@@ -7,17 +7,19 @@ from typing import Any, ClassVar
 import numpy as np
 
 import loupe
-from loupe.models.adapter import Adapter
+from loupe.models.adapter import Adapter, BuiltinChatModel
 from loupe.models.tracking.detector import Detections, Frame, Pixels
 from loupe.schemas.chat import ChatAnswer, ChatImage, ChatRequest, PluginModel
+from loupe.schemas.grouping import batches
 from loupe.schemas.image_search import PluginSearch, SearchAnswer
+from loupe.schemas.profile import PluginChat
 from loupe.schemas.video import Body
 
 PROFILE = Path(__file__).with_name("plugin_models.toml")
 """The profile that names them, with the built-in models of drawn stills under other names."""
 NAMES = (
     *("a-strategist", "an-editor", "a-search", "a-detector", "a-pose-model", "a-filter"),
-    *("faulty", "sometimes-faulty"),
+    *("faulty", "sometimes-faulty", "forgetful"),
 )
 
 
@@ -58,10 +60,15 @@ class EmptyPose(Adapter[PluginModel]):
 
 
 class Faulty(Adapter[PluginModel]):
-    """Returns or raises `value`, as a chat model only if the prompt is "bad"."""
+    """Returns or raises `value`, as a chat model only if the prompt is "bad".
+
+    As such it takes `ahead` requests before it answers the first of them.
+    """
 
     value: Any = None
     calls = 0
+    ahead = 1
+    answered: ClassVar[list[str]] = []
 
     def _act(self, *inputs: object) -> Any:
         del inputs
@@ -73,14 +80,25 @@ class Faulty(Adapter[PluginModel]):
     detect = body = refusal = search = edit = _act
 
     def answer(self, requests: Iterator[ChatRequest]) -> Iterator[Any]:
-        for position, request in enumerate(requests):
-            if request.prompt == "bad":
-                yield self._act()
-            else:
-                yield (
-                    position,
-                    ChatAnswer(text=request.prompt, tokens_in=1, tokens_out=1, seconds=0.0),
-                )
+        for group in batches(enumerate(requests), self.ahead):
+            for position, request in group:
+                self.answered.append(request.prompt)
+                if request.prompt == "bad":
+                    yield self._act()
+                else:
+                    yield (
+                        position,
+                        ChatAnswer(text=request.prompt, tokens_in=1, tokens_out=1, seconds=0.0),
+                    )
+
+
+class Forgetful(BuiltinChatModel[PluginChat]):
+    """Chats, raises for a bad prompt, and forgets to return a text for one about nothing."""
+
+    def text_for(self, request: ChatRequest) -> str:
+        if "bad" in request.prompt:
+            raise RuntimeError("no idea")
+        return "Sure!" if "nothing" not in request.prompt else None  # type: ignore[return-value]
 
 
 class SometimesFaulty(loupe.testing.BuiltinChatModel[PluginModel]):

@@ -74,6 +74,14 @@ def test_a_pipeline_knows_the_folder_of_its_file(tmp_path: Path) -> None:
             "'print' is not a step; decorate it",
         ),
         (
+            (ONE.format("x").replace("loupe.release()", "loupe.near_duplicates"),),
+            r"'near_duplicates' is not a step; call it: near_duplicates\(\)",
+        ),
+        (
+            (ONE.format("x").replace("loupe.release()", "loupe.gate"),),
+            r"'gate' is not a step; call it: gate\(…\)",
+        ),
+        (
             (ONE.format("x").replace("()]", "(), loupe.release()]"),),
             "shop.py .line 4.: pipeline 'x' has two parts called 'release'",
         ),

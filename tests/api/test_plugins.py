@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from pydantic import ValidationError
+from typer.testing import CliRunner
 
 import loupe
 from loupe.annotate.interfaces.own_pages import page_problem
@@ -21,13 +23,17 @@ from loupe.annotate.interfaces.registry import interface_of
 from loupe.annotate.queues import Queue, declare_queues
 from loupe.api.steps import step_called
 from loupe.checks.rewrites import judge_rewrite
+from loupe.db.calls import cost_rows
 from loupe.db.entities import find
 from loupe.db.lineage import prov_json, trace
-from loupe.db.quarantine import quarantined
+from loupe.db.quarantine import put_back, quarantined
 from loupe.db.store import Store
 from loupe.demo.worlds.stills import write_stills_world
 from loupe.demo.worlds.writing import CITATION, LICENCE
+from loupe.flows.cli.main import app
+from loupe.flows.engine.ledger import RecordedChatModel
 from loupe.flows.engine.pipeline import run_pipeline
+from loupe.flows.engine.stopping import Budget
 from loupe.flows.exploring.similar import similar_images
 from loupe.models import registry
 from loupe.models.foreign import Foreign, ForeignChatModel
@@ -38,16 +44,16 @@ from loupe.models.tracking.detector import Detections, Frame
 from loupe.release.export import export_release
 from loupe.release.export.formats import format_called
 from loupe.schemas import plugins
-from loupe.schemas.chat import ChatImage, ChatRequest
+from loupe.schemas.chat import ChatAnswer, ChatFailure, ChatImage, ChatRequest
 from loupe.schemas.content_filter import PluginContentFilter
 from loupe.schemas.embedding import PluginEmbedder
 from loupe.schemas.errors import ModelError, UsageError
 from loupe.schemas.faithfulness import FaithfulnessReport, RewritePair
 from loupe.schemas.image_edit import EditRequest, PluginEditor
 from loupe.schemas.image_search import PluginSearch
-from loupe.schemas.profile import FaithfulnessSettings, PluginChat
+from loupe.schemas.profile import FaithfulnessSettings, PluginChat, Profile
 from loupe.schemas.tracking import PluginDetector, PluginPoseModel
-from loupe.services.diagnosis import check_specs
+from loupe.services.diagnosis import Verdict, check_models, check_specs
 from loupe.sources.records import DEFAULT_OPTIONS, BadRow, ReadOptions, SourceRow
 from tests.annotate.interfaces.regions import ticked, written
 from tests.api import plugin_models
@@ -80,6 +86,7 @@ MODELS = (
     "tests.api.plugin_models:NoPictures",
     "tests.api.plugin_models:Faulty",
     "tests.api.plugin_models:SometimesFaulty",
+    "tests.api.plugin_models:Forgetful",
 )
 
 
@@ -350,6 +357,40 @@ def test_docs_name_all_that_a_page_shows_and_answers_with() -> None:
 
 
 @pytest.mark.usefixtures("plugin")
+def test_the_models_of_a_profile_that_no_package_adds_are_named_at_once() -> None:
+    tables = plugin_models.PROFILE.read_text("utf-8").replace('name = "a', 'name = "aa')
+    tables += """
+        [captioning.model]
+        provider = "plugin"
+        name = "faultey"
+        [contrast.embedder]
+        provider = "plugin"
+        name = "mean-color"
+        [contrast.content_filter]
+        provider = "plugin"
+        name = "aa-filter"
+    """
+    profile = Profile.model_validate({"name": "x", **tomllib.loads(tables)})
+    lacking = {
+        one.subject: one.detail for one in check_models(profile) if one.verdict is Verdict.LACKING
+    }
+    said = "no installed package adds {!r} to loupe.models; did you mean {}?"
+    assert lacking == {
+        f"{kind} {name}@1": said.format(name, meant)
+        for kind, name, meant in [
+            ("model", "faultey", "faulty"),
+            ("model", "aa-strategist", "a-strategist"),
+            ("model", "aan-editor", "an-editor"),
+            ("search", "aa-search", "a-search"),
+            ("model", "aa-detector", "a-detector"),
+            ("model", "aa-pose-model", "a-pose-model"),
+            ("model", "mean-color", "mean-colour"),
+            ("model", "aa-filter", "a-filter"),
+        ]
+    }
+
+
+@pytest.mark.usefixtures("plugin")
 @pytest.mark.parametrize(
     ("returned", "message"),
     [
@@ -373,6 +414,7 @@ def faulty(spec: Any, value: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Return the model of the plugin that returns or raises a value, and raises without a pause."""
     monkeypatch.setattr(plugin_models.Faulty, "value", value)
     monkeypatch.setattr(plugin_models.Faulty, "calls", 0)
+    monkeypatch.setattr(plugin_models.Faulty, "answered", [])
     monkeypatch.setattr(Foreign, "_pause", lambda *_: None)
     monkeypatch.setattr(ForeignChatModel, "_pause", lambda *_: None)
     return registry._build(spec)
@@ -382,18 +424,30 @@ def asked(*prompts: str) -> Iterator[ChatRequest]:
     return (ChatRequest(purpose="x", prompt=one, prompt_digest="0") for one in prompts)
 
 
+def invalid_answer() -> ValidationError:
+    with pytest.raises(ValidationError) as caught:
+        ChatAnswer(text=None, tokens_in=0, tokens_out=0, seconds=0)
+    return caught.value
+
+
 @pytest.mark.usefixtures("plugin")
 @pytest.mark.parametrize(
     ("value", "reason", "detail", "calls"),
     [
         (
+            invalid_answer(),
+            "wrong_return",
+            "^answer of the .* made a wrong ChatAnswer: text: must be a text, got None$",
+            1,
+        ),
+        (
             KeyError("colour"),
             "raised",
             r"raised KeyError: 'colour' \(plugin_models.py, line \d+",
-            2,
+            1,
         ),
-        ("a text", "wrong_return", r"must yield \(position, ChatAnswer or ChatFailure\)", 2),
-        ((0, "a text"), "wrong_return", r"for one request it gave \[\(0, 'a text'\)\]", 2),
+        ("a text", "wrong_return", r"must yield \(position, ChatAnswer or ChatFailure\)", 1),
+        ((0, "a text"), "wrong_return", r"for one request it gave \(0, 'a text'\)", 1),
         (TimeoutError("slow"), "unreachable", "raised TimeoutError: slow .* in each of 3 tries", 4),
     ],
 )
@@ -450,7 +504,7 @@ def test_a_release_holds_what_a_sometimes_faulty_chat_model_answered_well(tmp_pa
         "raises.jpg": "raised",
         "prose.jpg": "unparseable_answer",
         "type.jpg": "wrong_type",
-        "number.jpg": "raised",
+        "number.jpg": "wrong_return",
         "cut.jpg": "truncated_answer",
     }
     assert "KeyError: 'no colour' (plugin_models.py, line" in refused["raises.jpg"].detail
@@ -460,6 +514,101 @@ def test_a_release_holds_what_a_sometimes_faulty_chat_model_answered_well(tmp_pa
     again = pipeline.run(str(profile), quiet=True, settings=settings)
     assert again.release_id == report.release_id
     assert Counter(plugin_models.SometimesFaulty.asked) == asked, "no request is repeated"
+
+
+@pytest.mark.usefixtures("plugin")
+@pytest.mark.parametrize("value", [RuntimeError("no"), "a text", None])
+@pytest.mark.parametrize("ahead", [1, 3])
+def test_what_a_plugin_answered_is_not_asked_again(
+    value: Any, ahead: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = faulty(PluginChat(provider="plugin", name="faulty"), value, monkeypatch)
+    monkeypatch.setattr(plugin_models.Faulty, "ahead", ahead)
+    prompts = [str(number) for number in range(24)]
+    prompts[5] = prompts[13] = "bad"
+    outcomes = dict(model.answer(asked(*prompts)))
+    assert [getattr(outcomes[at], "text", "bad") for at in range(24)] == prompts
+    sent = Counter(plugin_models.Faulty.answered)
+    bad = sent.pop("bad")
+    assert set(sent.values()) == {1}
+    assert bad == (2 if ahead == 1 else 3), "asked alone if another had no answer yet either"
+
+
+@pytest.mark.usefixtures("plugin")
+def test_calls_on_which_a_plugin_fails_are_counted_once_each(sqlite_store: Store) -> None:
+    model = registry.build_chat_model(PluginChat(provider="plugin", name="forgetful"))
+    recorded = RecordedChatModel(model, sqlite_store, "things", None, Budget())
+    outcomes = dict(recorded.answer(asked("a", "bad", "b", "nothing", "c")))
+    assert [getattr(outcomes[at], "text", "") for at in (0, 2, 4)] == ["Sure!"] * 3
+    raised, nothing = outcomes[1], outcomes[3]
+    assert isinstance(raised, ChatFailure)
+    assert isinstance(nothing, ChatFailure)
+    assert (raised.reason, nothing.reason) == ("raised", "wrong_return")
+    assert nothing.detail == "text_for of forgetful@1 must return a text; got None"
+    (row,) = cost_rows(sqlite_store, "things")
+    assert (row.calls, row.failed) == (5, 2)
+    assert list(recorded.answer(asked("a", "bad"))), "after a fix it is asked again"
+    (row,) = cost_rows(sqlite_store, "things")
+    assert (row.calls, row.failed) == (6, 3)
+    assert put_back(sqlite_store, "things", "raised") == 0, "no input was rejected yet"
+
+
+@loupe.step(version="1", max_failed=1)
+def colour(caption: loupe.Caption, model: loupe.ChatModel) -> Colour:
+    return model.ask(f"Which colour? {caption.text}", answer=Colour)
+
+
+def run_things(tmp_path: Path, *steps: Any) -> None:
+    """Run steps with the forgetful model on three captioned images."""
+    lines = ["file_name,text", "a.jpg,A bad red thing.", "b.jpg,A blue thing.", "c.jpg,Two mugs."]
+    (tmp_path / "things.csv").write_text("\n".join(lines), encoding="utf-8")
+    for number, name in enumerate("abc"):
+        draw_photograph(tmp_path / f"{name}.jpg", number)
+    (tmp_path / "colour.md").write_text("Which colour?\n{{ text }}", encoding="utf-8")
+    model = '[captioning.model]\nprovider = "plugin"\nname = "forgetful"\n'
+    (tmp_path / "forgetful.toml").write_text(f'description = "x"\n{model}', encoding="utf-8")
+    source = loupe.source("csv", "things.csv", images=".", licence="CC0-1.0")
+    pipeline = loupe.Pipeline(
+        "things", version="0.1.0", folder=tmp_path, sources=[source], steps=steps
+    )
+    settings = Settings(home=tmp_path / ".loupe")
+    pipeline.run(str(tmp_path / "forgetful.toml"), quiet=True, settings=settings)
+
+
+@pytest.mark.usefixtures("plugin")
+@pytest.mark.parametrize("step", [colour, None])
+def test_an_answer_that_cannot_be_used_is_quoted_with_what_was_asked_about(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: Any
+) -> None:
+    if step is None:
+        asking = loupe.llm_step("colour.md", inputs=loupe.Caption, outputs=Colour)
+        with pytest.raises(ModelError, match=r"no JSON object. It answered: 'Sure!'; 2."):
+            run_things(tmp_path, asking, loupe.release())
+    else:
+        run_things(tmp_path, step)
+    monkeypatch.setenv("LOUPE_HOME", str(tmp_path / ".loupe"))
+    shown = CliRunner().invoke(app, ["quarantine", "things", "--json"])
+    found = {one["context"]["file"]: one for one in json.loads(shown.stdout)["records"]}
+    assert {file: one["reason"] for file, one in found.items()} == {
+        "a.jpg": "raised",
+        "b.jpg": "unparseable_answer",
+        "c.jpg": "unparseable_answer",
+    }
+    assert found["a.jpg"]["context"] == {"file": "a.jpg", "text": "A bad red thing."}
+    assert found["b.jpg"]["context"]["answer"] == "Sure!"
+    text = CliRunner().invoke(app, ["quarantine", "things"]).output
+    assert "raised file a.jpg\n" in text
+    assert "  'Two mugs.'\n  the model answered: 'Sure!'\n" in text
+
+
+def test_additional_fields_of_an_answer_are_ignored() -> None:
+    step = loupe.llm_step("colour.md", inputs=loupe.Caption, outputs=Colour)
+
+    def read(text: str) -> Any:
+        return step.parsed(ChatAnswer(text=text, tokens_in=0, tokens_out=0, seconds=0))
+
+    assert read('{"name": "red", "mood": "calm"}') == (Colour(name="red"),)
+    assert read('{"mood": "calm"}').detail == "name is missing."
 
 
 @pytest.mark.usefixtures("plugin")

@@ -698,10 +698,10 @@ def test_what_a_release_and_store_lack_is_one_sentence(run: Run, folder: Path) -
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"version": 1}, "loupe.step: version: Input should be a valid string, got 1"),
+        ({"version": 1}, "loupe.step: version: must be a text, got 1"),
         ({"parallel": "proces"}, "parallel: .* got 'proces'; did you mean 'process'"),
-        ({"workers": 0}, "workers: Input should be greater than or equal to 1, got 0"),
-        ({"max_failed": 2}, "max_failed: Input should be less than or equal to 1, got 2"),
+        ({"workers": 0}, "workers: must be greater than or equal to 1, got 0"),
+        ({"max_failed": 2}, "max_failed: must be less than or equal to 1, got 2"),
         ({"by": "source"}, "takes one Image at a time; by= is for steps that take a list"),
     ],
 )

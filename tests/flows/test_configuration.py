@@ -54,7 +54,7 @@ def test_an_error_names_the_wrong_key(tmp_path: Path) -> None:
         ('name = "people"', 'name = "people"\nsplit = "tset"', "split: .* got 'tset'"),
         ('"mine"', '"../mine"', r"dataset: must be up to 64 .* got '\.\./mine'"),
         ('"mine"', '"people"', "dataset must not have the name of a source; got 'people'"),
-        ("[[sources]]", "sources = []\n[[x]]", "sources: Tuple should have at least 1 item"),
+        ("[[sources]]", "sources = []\n[[x]]", "sources: must have at least 1 item"),
         ('"mine"', '"mine', "is not valid TOML"),
         ('"mine"', '"mine"\nidentities_per_source = 0', "identities_per_source: .* got 0"),
     ]

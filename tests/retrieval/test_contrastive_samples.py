@@ -30,14 +30,17 @@ def test_anchors_are_found_in_any_order() -> None:
 BROKEN: dict[str, tuple[Any, str]] = {
     "no list": ({"image": "a"}, r"s\.json must be a list of at least one sample; got {'image'"),
     "empty": ([], r"s\.json must be a list of at least one sample; got \[\]"),
-    "no object": (["a.jpg"], r"s\.json: sample 0 \(from 0\): Input should be a valid dictionary"),
+    "no object": (
+        ["a.jpg"],
+        r"s\.json: sample 0 \(from 0\): it must be a table of keys",
+    ),
     "a field missing": (
         [sample("a", "a"), {"image": "b", "group": "b"}],
         r"s\.json: sample 1 \(from 0\): contrastive_type is missing",
     ),
     "a name that is a number": (
         [sample("a", "a"), {**sample("b", "b"), "group": 7}],
-        r"sample 1 \(from 0\): group: Input should be a valid string, got 7",
+        r"sample 1 \(from 0\): group: must be a text, got 7",
     ),
     "a type misspelled": (
         [sample("a", "a"), sample("b", "a", "entity emotions")],
@@ -45,7 +48,7 @@ BROKEN: dict[str, tuple[Any, str]] = {
     ),
     "a type that is a number": (
         [sample("a", "a"), {**sample("b", "a"), "contrastive_type": 3}],
-        r"contrastive_type: Input should be 'Entity Type', 'Entity Attribute'.*got 3",
+        r"contrastive_type: must be 'Entity Type', 'Entity Attribute'.*got 3",
     ),
     "an image twice": (
         [sample("a", "a"), sample("b", "b"), sample("a", "b", "Scene Type")],

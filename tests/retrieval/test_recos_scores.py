@@ -99,11 +99,11 @@ def test_images_without_captions_are_only_candidates() -> None:
 BROKEN: dict[str, tuple[Any, str]] = {
     "a task that is no name": (
         [sample("a", "colo/r", 1)],
-        r"task: Input should be 'color'.*got 'colo/r'; did you mean 'color'\?",
+        r"task: must be 'color'.*got 'colo/r'; did you mean 'color'\?",
     ),
     "captions that are texts": (
         [sample("a", "color", 1), {**sample("b", "color", 1), "captions": ["one"]}],
-        r"s\.json: sample 1 \(from 0\): captions: .*valid integer, got \['one'\]",
+        r"s\.json: sample 1 \(from 0\): captions: must be a whole number, got \['one'\]",
     ),
     "fewer than no captions": (
         [sample("a", "color", -1)],

@@ -46,10 +46,10 @@ def test_a_fault_names_the_field_the_rule_and_the_value(subtests: pytest.Subtest
         ({}, "name is missing"),
         ({"name": "a", "nmae": "b"}, "unknown key 'nmae'; did you mean 'name'?"),
         ({"name": ""}, "a name is wanted"),
-        ({"name": 3}, "name: Input should be a valid string, got 3"),
+        ({"name": 3}, "name: must be a text, got 3"),
         (
             {"name": "a", "inner": [{"count": 1}, {"count": -1}]},
-            "inner.1.count: Input should be greater than or equal to 0, got -1",
+            "inner.1.count: must be greater than or equal to 0, got -1",
         ),
         ({"inner": "x"}, "name is missing"),
         (
@@ -70,7 +70,7 @@ def test_a_fault_names_the_field_the_rule_and_the_value(subtests: pytest.Subtest
         ({"name": "a", "title": " "}, "title: must not be blank, got ' '"),
         (
             {"name": "a", "answer": "maybe"},
-            "answer: String should match pattern '^(yes|no)$', got 'maybe'",
+            "answer: must match pattern '^(yes|no)$', got 'maybe'",
         ),
     ]
     for values, fault in cases:
@@ -87,7 +87,7 @@ def test_a_fault_of_a_record_as_a_whole_does_not_repeat_its_values() -> None:
 def test_invalid_json_and_long_values() -> None:
     assert fault_of(error_of("{")).startswith("Invalid JSON: EOF while parsing")
     fault = fault_of(error_of(json.dumps({"name": ["x" * 1000]})))
-    assert fault.startswith("name: Input should be a valid string, got ['xxxx")
+    assert fault.startswith("name: must be a text, got ['xxxx")
     assert (fault[-1], len(fault) < 130, len(fault.splitlines())) == ("…", True, 1)
 
 
