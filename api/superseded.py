@@ -4,12 +4,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from loupe.api.parts import STEP_PREFIX, without_code
-from loupe.api.selecting import SOURCES
 from loupe.db.entities import LIVE, fetch, find
 from loupe.db.quarantine import RejectingPlan, Superseded, rejecting_plans
 from loupe.db.store import Store
 from loupe.schemas.records import Source
-from loupe.schemas.video import StageSettings
+from loupe.schemas.video import READ_SOURCES, StageSettings
 
 
 def superseded(store: Store, dataset: str) -> Superseded:
@@ -25,7 +24,7 @@ def superseded(store: Store, dataset: str) -> Superseded:
         record = settings[one.id] = one.record(StageSettings)
         if one.state in LIVE and record.stage == f"{STEP_PREFIX}{dataset}":
             parts = record.values["parts"]
-        elif one.state in LIVE and record.stage == SOURCES:
+        elif one.state in LIVE and record.stage == READ_SOURCES:
             read = record.values["sources"]
     if not parts:
         return Superseded()

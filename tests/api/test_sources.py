@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 import loupe
 from loupe.flows.cli.main import app
 from loupe.models.profiles.settings import Settings
+from loupe.schemas.base import sha256_of
 from loupe.schemas.errors import UsageError
 from loupe.sources.records import DEFAULT_OPTIONS, BadRow, ReadOptions, SourceRow
 from tests.servers.counting_server import CountingServer, counting_server
@@ -109,6 +110,29 @@ def test_a_release_holds_what_its_source_states_now_whatever_the_home_read_befor
             shown = {(row["creator"], row["licence"], *row["captions"]) for row in used.rows()}
             assert shown == {(f"Painter {one}", "Ask the museum", f"Alt {one}") for one in range(3)}
             assert "Painter 1" in (used.folder / "ATTRIBUTION.md").read_text(encoding="utf-8")
+
+
+def test_a_release_names_the_table_that_it_was_made_from(tmp_path: Path) -> None:
+    (tmp_path / "0.jpg").write_bytes(jpeg(60))
+    (tmp_path / "1.jpg").write_bytes(jpeg(120))
+    table, settings = tmp_path / "art.csv", Settings(home=tmp_path / "home")
+
+    def released(version: str, title: str) -> Any:
+        table.write_text(f"file,title\n0.jpg,{title}\n1.jpg,A lake\n", encoding="utf-8")
+        source = loupe.source("csv", "art.csv", image="file", captions=["title"], licence="CC0-1.0")
+        steps = [loupe.release()]
+        made = loupe.Pipeline(
+            "shown", version=version, sources=[source], steps=steps, folder=tmp_path
+        )
+        release = made.run(settings=settings, quiet=True).release
+        release.verify()
+        (named,) = release.manifest.sources
+        assert named.annotation_sha256 == sha256_of(table.read_bytes())
+        return rows_of(release)
+
+    lake = ("1.jpg", ("A lake",))
+    assert released("0.1.0", "A tower") == {("0.jpg", ("A tower",)), lake}
+    assert released("0.2.0", "A castle") == {("0.jpg", ("A castle",)), lake}
 
 
 class Listed(loupe.Format):
