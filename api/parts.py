@@ -18,6 +18,7 @@ from loupe.db.entities import (
     NewEntity,
     StoredEntity,
     fetch,
+    fetch_children,
     find,
     pages,
     parents_of,
@@ -263,7 +264,7 @@ class OwnRun(PipelineRun[OwnBuild]):
         while not self.is_fresh:
             changed = 0  # what is made of a record of one's own follows it in the next pass
             for kind in self.kinds():
-                states = (*LIVE, "superseded", "inactive")
+                states = (*LIVE, "superseded", "rejected", "inactive")
                 for page in pages(find(self.store, self.dataset, kind, states=states), _PAGE):
                     changed += self._refresh(page)
             self.is_fresh = not changed
@@ -329,8 +330,9 @@ def without_code(values: Mapping[str, Any]) -> dict[str, Any]:
 def reopen_stale(run: OwnRun) -> None:
     """Reopen what a step refused that has another version now, or is no longer part of this."""
     current = {run.agent_of(part) for part in run.parts if part.decides}
+    states = ("rejected", "inactive")  # what does not count now may count again
     for kind in run.all_kinds():
-        for page in pages(find(run.store, run.dataset, kind, states=("rejected",)), _PAGE):
+        for page in pages(find(run.store, run.dataset, kind, states=states), _PAGE):
             agents = last_agents(run.store, [one.id for one in page])
             stale = [
                 id_
@@ -454,6 +456,20 @@ def images_of(store: Store, entities: Collection[StoredEntity]) -> dict[str, Sto
     found = {one.id: images.get(str(one.group)) for one in entities if one.kind != Image.kind}
     own = {one.id: one for one in entities if one.kind == Image.kind}
     return own | {id_: image for id_, image in found.items() if image is not None}
+
+
+def originals_of(store: Store, images: Collection[StoredEntity]) -> dict[str, list[StoredEntity]]:
+    """Return the captions of sources about each image, by position, without those of the past.
+
+    An image that a later step refused keeps its captions.
+    """
+    refused = {one.id for one in images if one.state == "rejected"}
+    found: dict[str, list[StoredEntity]] = {one.id: [] for one in images}
+    for id_, texts in fetch_children(store, list(found), Role.DESCRIBES).items():
+        left_out = ("withdrawn",) if id_ in refused else ("withdrawn", "inactive")
+        originals = [one for one in texts if is_original(one) and one.state not in left_out]
+        found[id_] = sorted(originals, key=lambda one: one.record(Caption).position)
+    return found
 
 
 def naming(rejection: Rejection, entity: StoredEntity, image: StoredEntity | None) -> Rejection:

@@ -279,9 +279,9 @@ def queues_of_person(connection: Connection, pseudonym: str) -> list[str]:
 class GateCount(NamedTuple):
     """Number of items whose last decision was made by `policy` (`auto`, `sample:0.1`) or people.
 
-    Reopened and inactive items do not count, nor do texts that people wrote instead. `policy` is empty for
-    people; `rejected` of the items were rejected; `last` orders the counts of a queue by their
-    newest decision of any kind.
+    Reopened and inactive items do not count, nor do texts that people wrote instead. `policy` is
+    empty for people; `rejected` of the items were rejected; `last` orders the counts of a queue by
+    their newest decision of any kind.
     """
 
     queue: str

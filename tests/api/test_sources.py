@@ -6,6 +6,7 @@ import pty
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from itertools import product
 from pathlib import Path
 from typing import Any, ClassVar
@@ -14,6 +15,8 @@ import pytest
 from typer.testing import CliRunner
 
 import loupe
+from loupe.db.quarantine import dropped_counts
+from loupe.db.store import Store
 from loupe.flows.cli.main import app
 from loupe.models.profiles.settings import Settings
 from loupe.schemas.base import sha256_of
@@ -133,6 +136,36 @@ def test_a_release_names_the_table_that_it_was_made_from(tmp_path: Path) -> None
     lake = ("1.jpg", ("A lake",))
     assert released("0.1.0", "A tower") == {("0.jpg", ("A tower",)), lake}
     assert released("0.2.0", "A castle") == {("0.jpg", ("A castle",)), lake}
+
+
+def test_captions_that_are_gone_from_the_table_count_no_more(tmp_path: Path) -> None:
+    for number in range(3):
+        (tmp_path / f"{number}.jpg").write_bytes(jpeg(60 * number))
+    settings = Settings(home=tmp_path / "home")
+
+    def released(version: str, *titles: str) -> Any:
+        lines = ["file,title", *(f"{number}.jpg,{title}" for number, title in enumerate(titles))]
+        (tmp_path / "art.csv").write_text("\n".join(lines), encoding="utf-8")
+        source = loupe.source("csv", "art.csv", image="file", captions=["title"], licence="CC0-1.0")
+        gate = loupe.gate("titles", of=loupe.Caption, policy="auto")
+        made = loupe.Pipeline(
+            "shown",
+            version=version,
+            sources=[source],
+            steps=[loupe.check("form", "person"), gate, loupe.release()],
+            folder=tmp_path,
+        )
+        release = made.run(settings=settings, quiet=True).release
+        with closing(Store.open(settings.database_url)) as store:
+            dropped = sum(one.inputs for one in dropped_counts(store, "shown"))
+        (at_gate,) = release.manifest.statistics.gates
+        assert sum(count for _, count in at_gate.rejected) == dropped
+        return dropped, {text for row in release.rows() for text in row["captions"]}
+
+    good = [f"A red car in a street with number {one}" for one in "123"]
+    assert released("0.1.0", "img_1.jpg", "img_2.jpg", good[2]) == (2, {good[2]})
+    assert released("0.2.0", *good) == (0, set(good))
+    assert released("0.3.0", "img_1.jpg", *good[1:]) == (1, set(good[1:]))
 
 
 class Listed(loupe.Format):
