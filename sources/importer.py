@@ -4,7 +4,7 @@ import hashlib
 import re
 import sqlite3
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from functools import partial
 from inspect import isabstract
@@ -227,12 +227,14 @@ class Surveyed(NamedTuple):
         images: a digest of the places, sizes and times of the images that it names, or the address
             of their folder.
         has_captions: whether a row has a caption.
+        licences: the licences that rows state, with their numbers of rows.
     """
 
     rows: Callable[[], Iterator[Row]]
     misplaced: str | None
     images: str
     has_captions: bool
+    licences: Mapping[str, int]
 
 
 def surveyed(
@@ -269,6 +271,7 @@ def surveyed(
         misplaced=there.misplaced,
         images=there.state,
         has_captions=there.has_captions,
+        licences=there.licences,
     )
 
 
@@ -327,6 +330,7 @@ class _ImagesThere:
         self._is_one_there = root is None
         self._seen = hashlib.sha256()
         self.has_captions = False
+        self.licences = Counter[str]()
 
     @property
     def misplaced(self) -> str | None:
@@ -351,6 +355,8 @@ class _ImagesThere:
         self._first = self._first or row.file_path
         texts = row.captions or row.coarse_captions or row.translations
         self.has_captions = self.has_captions or bool(texts)
+        if row.attribution and row.attribution.licence:
+            self.licences[row.attribution.licence] += 1
         self._is_one_there = self._is_one_there or row.is_held
         if self._root is None or row.is_held:
             return

@@ -251,6 +251,8 @@ def refusal_of_terms(
 VERSION = "1"
 STAGE = "import_source"
 OWN_LICENCES = "Each image under its own licence"
+_UNKNOWN_LICENCE = "unknown_licence"
+_FORBIDDEN_LICENCE = "licence_forbids_release"
 COPIES = "sources"
 _OF_HUB = "hf"
 _REMOTE_WORKERS = 16  # each waits for another machine
@@ -510,6 +512,8 @@ class OpenSource:
             return WorkResult(number, rejection=self._rejection(row, images))
         made: list[NewEntity] = []
         for one, inspected in zip(_images_of(row), images, strict=True):
+            if unpermitted := self._unpermitted(one):
+                return WorkResult(number, rejection=unpermitted)
             if isinstance(inspected, ImageProblem):
                 bad_row = inspected.as_bad_row(row, self.source.annotation_file)
                 return WorkResult(number, rejection=bad_row.as_rejection())
@@ -532,6 +536,23 @@ class OpenSource:
             for record in self._caption_records(row)
         ]
         return WorkResult(number, entities=(*made, *captions))
+
+    def _unpermitted(self, row: SourceRow) -> Rejection | None:
+        """Return why an image is not imported if its own licence does not permit a release."""
+        licence = row.attribution.licence if row.attribution else None
+        if licence is None or not are_unpermitted(licence, self.spec):
+            return None
+        is_known = licence_of(licence) is not None
+        what = "forbids a release" if is_known else "is not a known licence"
+        return BadRow(
+            file=row.file or self.source.annotation_file,
+            index=row.index,
+            field=self.spec.licence_column or "licence",
+            reason=_FORBIDDEN_LICENCE if is_known else _UNKNOWN_LICENCE,
+            detail=f"the licence of {row.file_path!r}, {licence!r}, {what}; wanted one that "
+            f"permits a release, such as CC-BY-4.0",
+            raw=row.model_dump_json(),
+        ).as_rejection()
 
     def _rejection(self, row: BadRow, images: Sequence[InspectedImage | ImageProblem]) -> Rejection:
         """Return the rejection of a row; that of an image of several identities has its digest.
@@ -600,6 +621,11 @@ class OpenSource:
             for position, said in enumerate(texts):
                 if said is not None:
                     yield Caption(source=name, text=said, position=position, language=language)
+
+
+def are_unpermitted(licence: str, spec: SourceSpec) -> bool:
+    """Tell whether the licence of a single image, other than its source's, permits no release."""
+    return licence != spec.licence and not permits_release(licence)
 
 
 def face_agents(faces: Faces) -> tuple[AgentRef, ...]:

@@ -15,7 +15,7 @@ import pytest
 from typer.testing import CliRunner
 
 import loupe
-from loupe.db.quarantine import dropped_counts
+from loupe.db.quarantine import dropped_counts, quarantined
 from loupe.db.store import Store
 from loupe.flows.cli.main import app
 from loupe.models.profiles.settings import Settings
@@ -166,6 +166,28 @@ def test_captions_that_are_gone_from_the_table_count_no_more(tmp_path: Path) -> 
     assert released("0.1.0", "img_1.jpg", "img_2.jpg", good[2]) == (2, {good[2]})
     assert released("0.2.0", *good) == (0, set(good))
     assert released("0.3.0", "img_1.jpg", *good[1:]) == (1, set(good[1:]))
+
+
+def test_an_image_whose_licence_permits_no_release_is_quarantined_on_import(
+    tmp_path: Path,
+) -> None:
+    rights = ["CC-BY-4.0", "my own", "CC-BY-ND-4.0", "CC0-1.0"]
+    for number in range(4):
+        (tmp_path / f"{number}.jpg").write_bytes(jpeg(60 * number))
+    lines = [f"{number}.jpg,Title {number},{one}" for number, one in enumerate(rights)]
+    table = "\n".join(["file,title,rights", *lines])
+    (tmp_path / "art.csv").write_text(table, encoding="utf-8")
+    source = loupe.source("csv", "art.csv", captions=["title"], licence_column="rights", name="art")
+    settings, steps = Settings(home=tmp_path / "home"), [loupe.release()]
+    made = loupe.Pipeline("shown", version="0.1.0", sources=[source], steps=steps, folder=tmp_path)
+    (checked,) = [one.detail for one in made.check() if one.subject == "source art"]
+    assert "2 images left out, whose licence permits no release: 'my own', 'CC-BY-ND" in checked
+    release = made.run(settings=settings, quiet=True).release
+    assert {row["licence"] for row in release.rows()} == {"CC-BY-4.0", "CC0-1.0"}
+    with closing(Store.open(settings.database_url)) as store:
+        refused = {one.reason: one.detail for one in quarantined(store, "art")}
+    assert "'1.jpg', 'my own', is not a known licence" in refused["unknown_licence"]
+    assert "'2.jpg', 'CC-BY-ND-4.0', forbids a release" in refused["licence_forbids_release"]
 
 
 class Listed(loupe.Format):
