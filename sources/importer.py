@@ -255,7 +255,7 @@ def surveyed(
         found = importer.rows(path, chosen) if is_ours else _foreign_rows(importer, path, chosen)
         return map(partial(_relative, image_root), found) if isinstance(image_root, Path) else found
 
-    with _naminglikely_formats(path):
+    with _naming_likely_formats(path, importer.format):
         there = _ImagesThere(image_root)
         survey = Survey(path.name, there.looked_for(rows(images=False)))
         if survey.lacks_splits and options.is_split_stated:
@@ -370,14 +370,15 @@ class _ImagesThere:
 
 
 @contextmanager
-def _naminglikely_formats(path: Path) -> Iterator[None]:
+def _naming_likely_formats(path: Path, read_as: str) -> Iterator[None]:
     """Say in a `FormatError` of what other format the file may be."""
     try:
         yield
     except UnknownColumnError:
         raise
     except FormatError as error:
-        if others := likely_formats(path):
+        others = likely_formats(path)
+        if others and read_as not in others:
             raise FormatError(f"{error}; this looks like {' or '.join(others)}") from error
         raise
 
