@@ -497,7 +497,7 @@ class Survey:
                 "split",
                 "identity_in_two_splits",
                 f"identity {row.identity!r} is in the splits {' and '.join(splits)}, wanted one: "
-                f"a model would be tested on a person it was trained on",
+                f"splits that share an identity make scores too good",
             )
         number = _NUMBER.fullmatch(row.identity) if self.spelled else None
         if number and (names := self.spelled.get(number["value"])):
@@ -506,7 +506,7 @@ class Survey:
                 "identity",
                 "identity_written_in_two_ways",
                 f"identity {row.identity!r} is written {' and '.join(names)}, wanted one way: they "
-                f"would be different people",
+                f"would count as several identities",
             )
         if not row.is_grouped and (names := self.shared.get(row.file_path)):
             return self._contradicting(

@@ -278,15 +278,27 @@ def import_source(context: RunContext, spec: SourceSpec) -> tuple[NewEntity, Sta
     if begin_stream(context.store, plan_id, source.survey.images):
         context.progress.say(f"source {spec.name}: its images have changed; they are read again")
     earlier = _EarlierImages(context.store, source.entity.id)
+    outcomes: list[bool] = []  # of whole records: whether they were imported
 
     def work(rows: Sequence[tuple[int, Row]]) -> list[WorkResult]:
         source.tombstones.look()
         results = source.results(rows)
+        for (_, row), result in zip(rows, results, strict=True):
+            if not isinstance(row, BadRow) or row.scope == "record":
+                outcomes.append(result.rejection is None)
         earlier.replace([row for _, row in rows], results)
         return results
 
     # The file's digest determines the order of its rows.
-    return source.entity, run_stream(context, stage, enumerate(source.rows()), work, fixed=True)
+    report = run_stream(context, stage, enumerate(source.rows()), work, fixed=True)
+    lost = outcomes.count(False)
+    if lost > len(outcomes) / 2:
+        reasons = (f"{count:,} {reason}" for reason, count in report.rejected.most_common(3))
+        context.losses.append(
+            f"{lost:,} of the {len(outcomes):,} records of source {spec.name} were not imported "
+            f"({', '.join(reasons)}): loupe quarantine {spec.name}"
+        )
+    return source.entity, report
 
 
 class _EarlierImages:

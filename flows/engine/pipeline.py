@@ -632,7 +632,10 @@ def run_build(
         report = run_pipeline(
             context, spec, build, chosen, lambda: desks_in_use(settings, context.store), wait=wait
         )
+        report.warnings += context.losses
     finally:
+        for sentence in context.losses:
+            context.progress.say(f"warning: {sentence}")
         at_end(context)
     if report.waiting:
         in_prefect = context.flow_run != IN_PROCESS

@@ -190,6 +190,24 @@ def test_an_image_whose_licence_permits_no_release_is_quarantined_on_import(
     assert "'2.jpg', 'CC-BY-ND-4.0', forbids a release" in refused["licence_forbids_release"]
 
 
+def test_a_run_that_loses_most_of_a_source_says_so_at_its_end(tmp_path: Path) -> None:
+    for number in range(4):
+        (tmp_path / f"{number}.jpg").write_bytes(jpeg(60 * number))
+    lines = [f"bird {max(2, one)},Title,{one}.jpg,{'val' if one else 'train'}" for one in range(4)]
+    table = "\n".join(["species,title,photo,subset", *lines])
+    (tmp_path / "birds.csv").write_text(table, encoding="utf-8")
+    columns: dict[str, Any] = {"identity": "species", "captions": ["title"]}
+    source = loupe.source(
+        "csv", "birds.csv", licence="CC0-1.0", name="birds", split_column="subset", **columns
+    )
+    made = loupe.Pipeline(
+        "shown", version="0.1.0", sources=[source], steps=[loupe.release()], folder=tmp_path
+    )
+    report = made.run(settings=Settings(home=tmp_path / "home"), quiet=True).report
+    lost = "3 of the 4 records of source birds were not imported (3 identity_in_two_splits)"
+    assert f"{lost}: loupe quarantine birds" in report.warnings
+
+
 class Listed(loupe.Format):
     """Reads lines such as `0.jpg A title`, and counts how often it does."""
 
