@@ -54,6 +54,21 @@ UNREAD: Final = object()
 """Stands for the bytes of an image that were not asked for."""
 
 
+def names_of_fields(importer: Importer, stated: TableColumns | None) -> Mapping[str, str]:
+    """Return what users call the fields of a row: their columns, or else the keys of a source.
+
+    The fields of other formats have the names that they have in their files.
+    """
+    if not isinstance(importer, RecordImporter):
+        return {}
+    stated = stated or TableColumns()
+    return {
+        "file_path": stated.image or "image",
+        "identity": stated.identity or "identity",
+        "split": stated.split_column or "split",
+    }
+
+
 class Found(NamedTuple):
     """A record as it was found.
 

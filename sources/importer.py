@@ -9,6 +9,7 @@ from contextlib import closing, contextmanager, suppress
 from functools import partial
 from inspect import isabstract
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from pydantic_core import PydanticUndefined
@@ -39,7 +40,7 @@ from loupe.sources.annotations import (
 from loupe.sources.captioned import CaptionedImporter, FineGrainedImporter
 from loupe.sources.ccd import CcdImporter
 from loupe.sources.coco import CocoImporter
-from loupe.sources.columns import CAPTIONS
+from loupe.sources.columns import CAPTIONS, names_of_fields
 from loupe.sources.csv_table import CsvImporter
 from loupe.sources.fiftyone import FiftyOneImporter
 from loupe.sources.hugging_face import HuggingFaceImporter
@@ -255,13 +256,14 @@ def surveyed(
         found = importer.rows(path, chosen) if is_ours else _foreign_rows(importer, path, chosen)
         return map(partial(_relative, image_root), found) if isinstance(image_root, Path) else found
 
+    names = names_of_fields(importer, options.columns)
     with _naming_likely_formats(path, importer.format):
         there = _ImagesThere(image_root)
-        survey = Survey(path.name, there.looked_for(rows(images=False)))
+        survey = Survey(path.name, there.looked_for(rows(images=False)), names)
         if survey.lacks_splits and options.is_split_stated:
             importer = importer.for_one_split()
             there = _ImagesThere(image_root)
-            survey = Survey(path.name, there.looked_for(rows(images=False)))
+            survey = Survey(path.name, there.looked_for(rows(images=False)), names)
         if survey.defect:
             hint = importer.hint_on_splits if survey.lacks_splits else ""
             hint = WITHOUT_CAPTIONS if survey.lacks_captions else hint
@@ -415,7 +417,8 @@ class Survey:
     """What the first pass over a file finds.
 
     Identities, splits and paths are kept in a temporary SQLite database that spills to disk: if
-    each image is its own identity there are as many of them as images.
+    each image is its own identity there are as many of them as images. `names` are those of fields
+    for users (`names_of_fields`).
 
     Attributes:
         torn: the identities in more than one split, with these: a test set must have unseen ones.
@@ -427,8 +430,11 @@ class Survey:
         lacks_captions: whether this is that they have no caption.
     """
 
-    def __init__(self, file: str, rows: Iterable[Row]) -> None:
+    def __init__(
+        self, file: str, rows: Iterable[Row], names: Mapping[str, str] = MappingProxyType({})
+    ) -> None:
         self._file = file
+        self._names = names
         self._defects: Counter[tuple[str, str]] = Counter()
         self._first: BadRow | None = None
         self._usable = 0
@@ -522,7 +528,7 @@ class Survey:
         return BadRow(
             file=row.file or self._file,
             index=row.index,
-            field=field,
+            field=self._names.get(field, field),
             reason=reason,
             detail=detail,
             raw=row.model_dump_json(),

@@ -56,6 +56,7 @@ from loupe.schemas.records import (
     TermsCorrection,
 )
 from loupe.sources.annotations import Importer
+from loupe.sources.columns import names_of_fields
 from loupe.sources.faces import face_model, require_face_model, treatment_of, without_faces
 from loupe.sources.files import digest_file
 from loupe.sources.images import ImageLimits, ImageProblem, InspectedImage, inspect_each
@@ -528,6 +529,9 @@ class OpenSource:
                 return WorkResult(number, rejection=unpermitted)
             if isinstance(inspected, ImageProblem):
                 bad_row = inspected.as_bad_row(row, self.source.annotation_file)
+                names = names_of_fields(self.importer, self.spec.columns)
+                field = names.get(bad_row.field, bad_row.field)
+                bad_row = bad_row.model_copy(update={"field": field})
                 return WorkResult(number, rejection=bad_row.as_rejection())
             digests = (inspected.sha256, inspected.source_sha256)
             if refused := self.tombstones.refusal(STAGE, inspected.file_path, digests):

@@ -194,18 +194,24 @@ def test_a_run_that_loses_most_of_a_source_says_so_at_its_end(tmp_path: Path) ->
     for number in range(4):
         (tmp_path / f"{number}.jpg").write_bytes(jpeg(60 * number))
     lines = [f"bird {max(2, one)},Title,{one}.jpg,{'val' if one else 'train'}" for one in range(4)]
-    table = "\n".join(["species,title,photo,subset", *lines])
+    table = "\n".join(["species,title,photo,subset", *lines, "bird 9,Title,gone.jpg,val"])
     (tmp_path / "birds.csv").write_text(table, encoding="utf-8")
-    columns: dict[str, Any] = {"identity": "species", "captions": ["title"]}
+    columns: dict[str, Any] = {"identity": "species", "captions": ["title"], "image": "photo"}
     source = loupe.source(
         "csv", "birds.csv", licence="CC0-1.0", name="birds", split_column="subset", **columns
     )
     made = loupe.Pipeline(
         "shown", version="0.1.0", sources=[source], steps=[loupe.release()], folder=tmp_path
     )
-    report = made.run(settings=Settings(home=tmp_path / "home"), quiet=True).report
-    lost = "3 of the 4 records of source birds were not imported (3 identity_in_two_splits)"
-    assert f"{lost}: loupe quarantine birds" in report.warnings
+    settings = Settings(home=tmp_path / "home")
+    report = made.run(settings=settings, quiet=True).report
+    assert report.warnings[-1] == (
+        "4 of the 5 records of source birds were not imported (3 identity_in_two_splits, "
+        "1 missing_image): loupe quarantine birds"
+    )
+    with closing(Store.open(settings.database_url)) as store:
+        named = {(one.reason, one.context["field"]) for one in quarantined(store, "birds")}
+    assert named == {("identity_in_two_splits", "subset"), ("missing_image", "photo")}
 
 
 class Listed(loupe.Format):
