@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from PIL import Image as Pillow
 
+from loupe.api.parts import originals_of
 from loupe.api.references import Reference
 from loupe.api.signatures import Signature
 from loupe.api.values import Caption, Crop, Image, Rejection, UnansweredError
@@ -17,7 +18,6 @@ from loupe.db.entities import (
     NewEntity,
     StoredEntity,
     WorkResult,
-    fetch_children,
     new_entity,
 )
 from loupe.db.store import Store
@@ -26,7 +26,7 @@ from loupe.flows.engine.engines import ENDS_ITS_PROCESS
 from loupe.flows.engine.programs import BlobProgram
 from loupe.flows.engine.rejections import images_of, naming
 from loupe.flows.engine.report import Deferred, StageResult
-from loupe.flows.engine.scope import Scope, is_original
+from loupe.flows.engine.scope import Scope
 from loupe.schemas import records
 from loupe.schemas.base import EntityRecord
 from loupe.schemas.chat import RAISED, WRONG_RETURN, NamedModel
@@ -131,16 +131,13 @@ class Applied(BlobProgram):
     def prepare(self, inputs: Sequence[StoredEntity], reader: Store) -> list[Item]:  # type: ignore[override]
         """Return the inputs with their images and the texts of the source about these."""
         images = images_of(reader, inputs)
-        texts = fetch_children(reader, [one.id for one in images.values()], Role.DESCRIBES)
+        texts = originals_of(reader, list(images.values()))
         wanted = self.scope.inputs(reader, inputs)
         items = []
         for one in inputs:
             image = images.get(one.id)
             about = texts[image.id] if image else []
-            originals = [text for text in about if is_original(text)]
-            captions = [text.record(records.Caption) for text in originals]
-            captions.sort(key=lambda caption: caption.position)
-            said = tuple(caption.text for caption in captions)
+            said = tuple(text.record(records.Caption).text for text in about)
             items.append(Item(one, image, said, one.id in wanted))
         return items
 

@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from loupe.api.models import MODELS, ChatModel, chat_model
-from loupe.api.parts import OwnRun, Part, Place, pending
+from loupe.api.parts import OwnRun, Part, Place, originals_of, pending
 from loupe.api.records import Record, own_forms
 from loupe.api.schemas import answer_schema_of, record_of
 from loupe.api.signatures import checking_arguments, kind_of
 from loupe.api.values import Caption, Image
-from loupe.db.entities import NewEntity, StoredEntity, WorkResult, fetch_children, new_entity
+from loupe.db.entities import NewEntity, StoredEntity, WorkResult, new_entity
 from loupe.flows.answers import (
     UnusableAnswerError,
     object_schema,
@@ -29,7 +29,6 @@ from loupe.flows.engine.model_step import (
     run_llm_step,
 )
 from loupe.flows.engine.rejections import images_of
-from loupe.flows.engine.scope import is_original
 from loupe.prompts.loader import Prompt, load_prompt
 from loupe.schemas import records
 from loupe.schemas.base import EntityRecord
@@ -147,8 +146,7 @@ class ModelStep(Part):
 
         def requests(inputs: Sequence[StoredEntity]) -> Iterator[list[Ask[_Subject]]]:
             images = images_of(run.store, inputs)
-            of_images = [one.id for one in images.values()]
-            texts = fetch_children(run.store, of_images, Role.DESCRIBES)
+            texts = originals_of(run.store, list(images.values()))
             for one in inputs:
                 image = images.get(one.id)
                 about = texts[image.id] if image else []
@@ -248,9 +246,7 @@ _VARIABLES = ("captions", "identity", "text", "count", "style")
 
 def _variables(entity: StoredEntity, about: Sequence[StoredEntity]) -> dict[str, str]:
     """Return the values that a prompt may use about an input, with the source's texts about it."""
-    originals = [one.record(records.Caption) for one in about if is_original(one)]
-    originals.sort(key=lambda one: one.position)
-    captions = "\n".join(one.text for one in originals)
+    captions = "\n".join(one.record(records.Caption).text for one in about)
     values = {"captions": captions, "identity": str(entity.group), "text": captions}
     if entity.kind == records.Image.kind:
         values["identity"] = entity.record(records.Image).identity

@@ -26,6 +26,7 @@ from loupe.db.entities import (
     parents_of,
 )
 from loupe.db.plugin_agents import plugin_agents
+from loupe.db.store import Store
 from loupe.db.work import Pending, register_plan, rejected_inputs
 from loupe.flows.engine.context import PipelineRun, PipelineStep
 from loupe.flows.engine.report import StageReport
@@ -283,7 +284,7 @@ class OwnRun(PipelineRun[OwnBuild]):
         while not self.is_fresh:
             changed = 0  # what is made of a record of one's own follows it in the next pass
             for kind in self.kinds():
-                states = (*LIVE, "superseded", "inactive")
+                states = (*LIVE, "superseded", "rejected", "inactive")
                 for page in pages(find(self.store, self.dataset, kind, states=states), _PAGE):
                     changed += self._refresh(page)
             self.is_fresh = not changed
@@ -383,8 +384,9 @@ def decide_again(run: OwnRun) -> None:
 def _reopen_refused(run: OwnRun, unchanged: Sequence["Part"], reason: str) -> None:
     """Reopen what steps refused, except the `unchanged` ones at the beginning."""
     hold = {run.agent_of(part) for part in unchanged if part.decides}
+    states = ("rejected", "inactive")  # what does not count now may count again
     for kind in run.all_kinds():
-        for page in pages(find(run.store, run.dataset, kind, states=("rejected",)), _PAGE):
+        for page in pages(find(run.store, run.dataset, kind, states=states), _PAGE):
             agents = last_agents(run.store, [one.id for one in page])
             reopened = [
                 NewDecision(id_, "reopen", software(), reason)
@@ -483,3 +485,17 @@ def in_order_of_content(
         return (*of_image, position, entity.payload, entity.id)
 
     return sorted(entities, key=place)
+
+
+def originals_of(store: Store, images: Collection[StoredEntity]) -> dict[str, list[StoredEntity]]:
+    """Return the captions of sources about each image, by position, without those of the past.
+
+    An image that a later step refused keeps its captions.
+    """
+    refused = {one.id for one in images if one.state == "rejected"}
+    found: dict[str, list[StoredEntity]] = {one.id: [] for one in images}
+    for id_, texts in fetch_children(store, list(found), Role.DESCRIBES).items():
+        left_out = ("withdrawn",) if id_ in refused else ("withdrawn", "inactive")
+        originals = [one for one in texts if is_original(one) and one.state not in left_out]
+        found[id_] = sorted(originals, key=lambda one: one.record(Caption).position)
+    return found

@@ -30,14 +30,12 @@ from loupe.schemas.build import SourceSpec
 from loupe.schemas.plugins import foreign_plugins
 from loupe.schemas.provenance import Role
 from loupe.schemas.records import Caption, Image, Source
-from loupe.schemas.video import StageSettings
+from loupe.schemas.video import READ_SOURCES, StageSettings
 from loupe.sources.annotations import Importer
 from loupe.sources.importer import declared_format
 from loupe.sources.records import Row
 
 NAME = "select"
-SOURCES = "sources"
-"""The stage whose settings are the sources that the last run of a pipeline read."""
 VERSION = "1"
 _RANGE = 1 << 128
 
@@ -64,8 +62,8 @@ class Select(Part):
             origins.append(source)
             run.add(report, self._copied(run, spec, source))
         read = {"sources": [one.id for one in origins]}
-        settings = store_settings(run.context, run.dataset, SOURCES, VERSION, read)
-        run.keep_settings(settings.id, [one.id for one in run.stage_settings(SOURCES)])
+        settings = store_settings(run.context, run.dataset, READ_SOURCES, VERSION, read)
+        run.keep_settings(settings.id, [one.id for one in run.stage_settings(READ_SOURCES)])
 
     def _copied(self, run: OwnRun, spec: SourceSpec, source: NewEntity) -> StageReport:
         build = run.build

@@ -19,11 +19,12 @@ def similar(
 
     Args:
         query: a text, the id of an image of the store, or the path of an image file.
-        datasets: only images of these datasets; empty for all.
+        datasets: only images of these datasets; empty for all, each image once.
         count: how many images.
 
     Raises:
-        UsageError: there is no such dataset, or no embedding that the query can be compared with.
+        UsageError: there is no such dataset or file, or no embedding that the query can be compared
+            with.
     """
     if isinstance(datasets, str):
         raise UsageError(f"datasets must be a list: [{datasets!r}]")

@@ -13,7 +13,13 @@ from pydantic import ValidationError
 from loupe.api.images import brightness, contrast, sharpness
 from loupe.api.llm import ModelStep, llm_step
 from loupe.api.models import chat_model
-from loupe.api.parts import OwnRun, Part, in_order_of_content, pending
+from loupe.api.parts import (
+    OwnRun,
+    Part,
+    in_order_of_content,
+    originals_of,
+    pending,
+)
 from loupe.api.signatures import checking_arguments
 from loupe.api.step import Step, StepSettings
 from loupe.api.values import Caption, Image, Rejection
@@ -27,14 +33,14 @@ from loupe.db.entities import (
     NewDecision,
     StoredEntity,
     WorkResult,
-    fetch_children,
     new_entity,
 )
 from loupe.flows.engine.contamination import fingerprint_images, fingerprints_of
 from loupe.flows.engine.embedding import CachedEmbedder, of_texts, pinned, stored_image
 from loupe.flows.engine.model_step import Ask, LLMStep, Parsed, model_settings, run_llm_step
+from loupe.flows.engine.rejections import images_of
 from loupe.flows.engine.runner import Stage, run_stage
-from loupe.flows.engine.scope import Scope, is_original
+from loupe.flows.engine.scope import Scope
 from loupe.flows.judgements import read_judgement, request_judgement
 from loupe.prompts.loader import load_prompt
 from loupe.retrieval.similarity.near_duplicates import find_near_duplicates
@@ -451,10 +457,11 @@ def _rule(name: str) -> TextCheck:
 
 def _sources_of(run: OwnRun, captions: Sequence[StoredEntity]) -> dict[str, list[str]]:
     """Return the texts of the source about the image of each caption, without the caption."""
-    texts = fetch_children(run.store, {str(one.group) for one in captions}, Role.DESCRIBES)
+    images = images_of(run.store, captions)
+    texts = originals_of(run.store, list(images.values()))
     found = {}
     for one in captions:
-        others = [text for text in texts[str(one.group)] if is_original(text) and text.id != one.id]
+        others = [text for text in texts[images[one.id].id] if text.id != one.id]
         found[one.id] = [text.record(records.Caption).text for text in others]
     return found
 

@@ -4,13 +4,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from loupe.api.parts import STEP_PREFIX, without_code
-from loupe.api.selecting import SOURCES
 from loupe.db.entities import LIVE, fetch, find
 from loupe.db.quarantine import RejectingPlan, Superseded, rejecting_plans
 from loupe.db.store import Store
 from loupe.flows.engine.asked import made_with_others
 from loupe.schemas.records import Source
-from loupe.schemas.video import StageSettings
+from loupe.schemas.video import READ_SOURCES, StageSettings
 
 
 def superseded(store: Store, dataset: str) -> Superseded:
@@ -26,7 +25,7 @@ def superseded(store: Store, dataset: str) -> Superseded:
         record = settings[one.id] = one.record(StageSettings)
         if one.state in LIVE and record.stage == f"{STEP_PREFIX}{dataset}":
             parts = record.values["parts"]
-        elif one.state in LIVE and record.stage == SOURCES:
+        elif one.state in LIVE and record.stage == READ_SOURCES:
             read = record.values["sources"]
     if not parts:
         return made_with_others(store, dataset)

@@ -55,10 +55,10 @@ from loupe.schemas.errors import IntegrityError
 from loupe.schemas.grouping import grouped
 from loupe.schemas.proposals import Candidate, Strategy, Tracklet, TrackletFrame
 from loupe.schemas.provenance import SOURCE_ROLES, TEXT_ROLES, CallRow, Role
-from loupe.schemas.records import Image, TermsCorrection
+from loupe.schemas.records import Image, Source, TermsCorrection
 from loupe.schemas.recos import ConfusionCheck, ConfusionMatch, DiscriminabilityReport
 from loupe.schemas.release import DatasetForm, EmbedderPurpose
-from loupe.schemas.video import StageSettings, Track, Video
+from loupe.schemas.video import READ_SOURCES, StageSettings, Track, Video
 
 _ROW_KINDS = ("image", "caption", "rewrite")
 
@@ -214,6 +214,22 @@ def dataset_form(connection: Connection, dataset: str) -> DatasetForm | None:
     )
     found = [StoredEntity._make(row) for row in scan(connection, query)]
     return found[-1].record(DatasetForm) if found else None
+
+
+def read_sources(connection: Connection, dataset: str) -> dict[str, str]:
+    """Return the ids of the sources that the last run of a pipeline read, by their names.
+
+    An image that is in an annotation file as before stays that of the earlier file in the store.
+    """
+    query = select_entities().where(
+        Entity.dataset == dataset, Entity.kind == StageSettings.kind, Entity.state.in_(LIVE)
+    )
+    ids: list[str] = []
+    for row in scan(connection, query):
+        settings = StoredEntity._make(row).record(StageSettings)
+        if settings.stage == READ_SOURCES:
+            ids = settings.values["sources"]
+    return {one.record(Source).name: id_ for id_, one in fetch(connection, ids).items()}
 
 
 class OwnRecord(NamedTuple):

@@ -24,6 +24,7 @@ from loupe.db.release_rows import (
     live_images,
     model_calls,
     own_records,
+    read_sources,
     strategy_origins,
 )
 from loupe.release.card.model_use import BUILTIN_PREFIX, model_uses, step_author
@@ -160,6 +161,7 @@ class Contents:
         self._edited_by: dict[str, str] = {}
         self._strategies: dict[str, StrategyOrigin] = {}
         self._editors: Counter[str] = Counter()
+        self._read = read_sources(connection, dataset)
         self._sources: set[str] = set()
         self._prompts: set[str] = set()
         self._models: set[str] = set()
@@ -405,7 +407,8 @@ class Contents:
                 f"image {described.image.id} is not derived from any source, so that its licence "
                 f"is unknown; it cannot be released"
             )
-        self._sources.add(described.source_id)
+        source_id = self._read.get(image.source, described.source_id)
+        self._sources.add(source_id)
         if editor := self._edited_by.get(described.image.id):
             self._editors[published_name(editor)] += 1
         strategy = self._strategies.get(described.image.id, UNKNOWN)
@@ -428,7 +431,7 @@ class Contents:
             self._trackers.update([published_name(crop.embedder)] if crop.embedder else [])
         if not self.form.terms:
             return NO_TERMS
-        licence = self._licence_of(described.source_id)
+        licence = self._licence_of(source_id)
         if (terms := image.attribution) is None:
             return ReleasedTerms(licence, None, None, own=False, of_source=True)
         stated = terms.licence or licence

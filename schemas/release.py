@@ -202,7 +202,7 @@ class EmbedderUse(Record):
 
 # The manifest of a release and its statistics.
 
-DOCUMENTS_VERSION = 12
+DOCUMENTS_VERSION = 13
 """The version of the wording of documents (`loupe.release.card.documents`), increased with every
 change.
 """

@@ -185,6 +185,10 @@ class FilterReport(EntityRecord, kind="filter_report"):
 # Records about the processing of a whole video, in addition to its tracks.
 
 
+READ_SOURCES = "sources"
+"""The stage whose settings are the sources that the last run of a pipeline read."""
+
+
 class StageSettings(EntityRecord, kind="settings"):
     """The settings of a stage. The results of the stage also derive from them.
 

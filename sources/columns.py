@@ -3,6 +3,7 @@
 import json
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -51,6 +52,21 @@ _PEEKED: Final = 20
 _NO_COLUMNS: Final = ("delimiter", "encoding")
 UNREAD: Final = object()
 """Stands for the bytes of an image that were not asked for."""
+
+
+def names_of_fields(importer: Importer, stated: TableColumns | None) -> Mapping[str, str]:
+    """Return what users call the fields of a row: their columns, or else the keys of a source.
+
+    The fields of other formats have the names that they have in their files.
+    """
+    if not isinstance(importer, RecordImporter):
+        return {}
+    stated = stated or TableColumns()
+    return {
+        "file_path": stated.image or "image",
+        "identity": stated.identity or "identity",
+        "split": stated.split_column or "split",
+    }
 
 
 class Found(NamedTuple):
@@ -207,9 +223,12 @@ class Columns:
         fields = found.fields
         identity = None
         if self.identity is not None:
-            identity = checked_identity(Field(self.identity, _value(fields, self.identity)))
-        image = self._image(found, identity)
-        split = self._split(found, options)
+            with _asked_by("identity", self.identity):
+                identity = checked_identity(Field(self.identity, _value(fields, self.identity)))
+        with _asked_by("image", self.image):
+            image = self._image(found, identity)
+        with _asked_by("split_column", self.split):
+            split = self._split(found, options)
         attribution = self._attribution(fields, options)
         texts: dict[int, str] = {}
         for position, caption in enumerate(self._captions(fields)):
@@ -285,16 +304,32 @@ class Columns:
 
     def _attribution(self, fields: Mapping[str, Any], options: ReadOptions) -> Attribution | None:
         page = source_page({"source_url": fields.get(self._page)}, options) if self._page else None
-        creator = optional_text(fields, self._creator, options) if self._creator else None
+        creator = None
+        if self._creator:
+            with _asked_by("attribution", self._creator):
+                creator = optional_text(fields, self._creator, options)
         if self._licence is None:
             is_named = creator or page
             return Attribution(licence=None, creator=creator, source_url=page) if is_named else None
-        licence = optional_text(fields, self._licence, options)
+        with _asked_by("licence_column", self._licence):
+            licence = optional_text(fields, self._licence, options)
         if licence is None:
             got = shown(plain(fields.get(self._licence)))
             detail = f"{self._licence} is empty: got {got}, wanted the image's terms"
             raise FieldError(self._licence, "missing_licence", detail)
         return Attribution(licence=licence, creator=creator, source_url=page)
+
+
+@contextmanager
+def _asked_by(key: str, column: str | None) -> Iterator[None]:
+    """Name the key of the source that asked for a column in an error about it."""
+    try:
+        yield
+    except FieldError as fault:
+        if not column or column == key or not fault.detail.startswith(column):
+            raise
+        detail = f"{column} ({key}){fault.detail.removeprefix(column)}"
+        raise FieldError(fault.field, fault.reason, detail) from fault
 
 
 class _FoundImage(NamedTuple):

@@ -4,11 +4,12 @@ import hashlib
 import re
 import sqlite3
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from functools import partial
 from inspect import isabstract
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from pydantic_core import PydanticUndefined
@@ -39,7 +40,7 @@ from loupe.sources.annotations import (
 from loupe.sources.captioned import CaptionedImporter, FineGrainedImporter
 from loupe.sources.ccd import CcdImporter
 from loupe.sources.coco import CocoImporter
-from loupe.sources.columns import CAPTIONS
+from loupe.sources.columns import CAPTIONS, names_of_fields
 from loupe.sources.csv_table import CsvImporter
 from loupe.sources.fiftyone import FiftyOneImporter
 from loupe.sources.hugging_face import HuggingFaceImporter
@@ -227,12 +228,14 @@ class Surveyed(NamedTuple):
         images: a digest of the places, sizes and times of the images that it names, or the address
             of their folder.
         has_captions: whether a row has a caption.
+        licences: the licences that rows state, with their numbers of rows.
     """
 
     rows: Callable[[], Iterator[Row]]
     misplaced: str | None
     images: str
     has_captions: bool
+    licences: Mapping[str, int]
 
 
 def surveyed(
@@ -253,13 +256,14 @@ def surveyed(
         found = importer.rows(path, chosen) if is_ours else _foreign_rows(importer, path, chosen)
         return map(partial(_relative, image_root), found) if isinstance(image_root, Path) else found
 
-    with _naminglikely_formats(path):
+    names = names_of_fields(importer, options.columns)
+    with _naming_likely_formats(path, importer.format):
         there = _ImagesThere(image_root)
-        survey = Survey(path.name, there.looked_for(rows(images=False)))
+        survey = Survey(path.name, there.looked_for(rows(images=False)), names)
         if survey.lacks_splits and options.is_split_stated:
             importer = importer.for_one_split()
             there = _ImagesThere(image_root)
-            survey = Survey(path.name, there.looked_for(rows(images=False)))
+            survey = Survey(path.name, there.looked_for(rows(images=False)), names)
         if survey.defect:
             hint = importer.hint_on_splits if survey.lacks_splits else ""
             hint = WITHOUT_CAPTIONS if survey.lacks_captions else hint
@@ -269,6 +273,7 @@ def surveyed(
         misplaced=there.misplaced,
         images=there.state,
         has_captions=there.has_captions,
+        licences=there.licences,
     )
 
 
@@ -327,6 +332,7 @@ class _ImagesThere:
         self._is_one_there = root is None
         self._seen = hashlib.sha256()
         self.has_captions = False
+        self.licences = Counter[str]()
 
     @property
     def misplaced(self) -> str | None:
@@ -351,6 +357,8 @@ class _ImagesThere:
         self._first = self._first or row.file_path
         texts = row.captions or row.coarse_captions or row.translations
         self.has_captions = self.has_captions or bool(texts)
+        if row.attribution and row.attribution.licence:
+            self.licences[row.attribution.licence] += 1
         self._is_one_there = self._is_one_there or row.is_held
         if self._root is None or row.is_held:
             return
@@ -364,14 +372,15 @@ class _ImagesThere:
 
 
 @contextmanager
-def _naminglikely_formats(path: Path) -> Iterator[None]:
+def _naming_likely_formats(path: Path, read_as: str) -> Iterator[None]:
     """Say in a `FormatError` of what other format the file may be."""
     try:
         yield
     except UnknownColumnError:
         raise
     except FormatError as error:
-        if others := likely_formats(path):
+        others = likely_formats(path)
+        if others and read_as not in others:
             raise FormatError(f"{error}; this looks like {' or '.join(others)}") from error
         raise
 
@@ -408,7 +417,8 @@ class Survey:
     """What the first pass over a file finds.
 
     Identities, splits and paths are kept in a temporary SQLite database that spills to disk: if
-    each image is its own identity there are as many of them as images.
+    each image is its own identity there are as many of them as images. `names` are those of fields
+    for users (`names_of_fields`).
 
     Attributes:
         torn: the identities in more than one split, with these: a test set must have unseen ones.
@@ -420,8 +430,11 @@ class Survey:
         lacks_captions: whether this is that they have no caption.
     """
 
-    def __init__(self, file: str, rows: Iterable[Row]) -> None:
+    def __init__(
+        self, file: str, rows: Iterable[Row], names: Mapping[str, str] = MappingProxyType({})
+    ) -> None:
         self._file = file
+        self._names = names
         self._defects: Counter[tuple[str, str]] = Counter()
         self._first: BadRow | None = None
         self._usable = 0
@@ -490,7 +503,7 @@ class Survey:
                 "split",
                 "identity_in_two_splits",
                 f"identity {row.identity!r} is in the splits {' and '.join(splits)}, wanted one: "
-                f"a model would be tested on a person it was trained on",
+                f"splits that share an identity make scores too good",
             )
         number = _NUMBER.fullmatch(row.identity) if self.spelled else None
         if number and (names := self.spelled.get(number["value"])):
@@ -499,7 +512,7 @@ class Survey:
                 "identity",
                 "identity_written_in_two_ways",
                 f"identity {row.identity!r} is written {' and '.join(names)}, wanted one way: they "
-                f"would be different people",
+                f"would count as several identities",
             )
         if not row.is_grouped and (names := self.shared.get(row.file_path)):
             return self._contradicting(
@@ -515,7 +528,7 @@ class Survey:
         return BadRow(
             file=row.file or self._file,
             index=row.index,
-            field=field,
+            field=self._names.get(field, field),
             reason=reason,
             detail=detail,
             raw=row.model_dump_json(),

@@ -265,16 +265,14 @@ def similar(
 
     Args:
         query: An image file, the id of an image in the store, or a text.
-        dataset: Only images of this dataset; repeatable.
+        dataset: Only images of this dataset; repeatable (default: all, each image once).
         count: How many images.
     """
     from loupe.db.entities import LIVE
     from loupe.flows.exploring.similar import similar_images
 
     _, store = opened()
-    path = Path(query)
-    asked = path if len(query) < 4096 and path.is_file() else query
-    found = similar_images(store, chosen_profile(profile), asked, dataset or [], count)
+    found = similar_images(store, chosen_profile(profile), query, dataset or [], count)
     columns = ("similarity", "image", "dataset", "name", "state")
     rows = []
     for one in found:

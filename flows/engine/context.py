@@ -82,7 +82,8 @@ class RunContext:
 
     `as_task` runs a stage, given its title. In Prefect, it runs the stage as a task of the flow
     run. `packages` are those that add its profile; `surveys` has what the checks before the run
-    have read of its sources (`loupe.flows.engine.importing.survey`).
+    have read of its sources (`loupe.flows.engine.importing.survey`). `losses` has a sentence on
+    each source of which most images were not imported, for the end of the run.
     """
 
     settings: Settings
@@ -94,6 +95,7 @@ class RunContext:
     as_task: TaskRunner = in_process
     packages: tuple[AgentRef, ...] = ()
     surveys: dict[str, Any] = field(default_factory=dict)
+    losses: list[str] = field(default_factory=list)
 
     @property
     def is_preview(self) -> bool:

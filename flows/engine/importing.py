@@ -56,6 +56,7 @@ from loupe.schemas.records import (
     TermsCorrection,
 )
 from loupe.sources.annotations import Importer
+from loupe.sources.columns import names_of_fields
 from loupe.sources.faces import face_model, require_face_model, treatment_of, without_faces
 from loupe.sources.files import digest_file
 from loupe.sources.images import ImageLimits, ImageProblem, InspectedImage, inspect_each
@@ -251,6 +252,8 @@ def refusal_of_terms(
 VERSION = "1"
 STAGE = "import_source"
 OWN_LICENCES = "Each image under its own licence"
+_UNKNOWN_LICENCE = "unknown_licence"
+_FORBIDDEN_LICENCE = "licence_forbids_release"
 COPIES = "sources"
 _OF_HUB = "hf"
 _REMOTE_WORKERS = 16  # each waits for another machine
@@ -276,15 +279,27 @@ def import_source(context: RunContext, spec: SourceSpec) -> tuple[NewEntity, Sta
     if begin_stream(context.store, plan_id, source.survey.images):
         context.progress.say(f"source {spec.name}: its images have changed; they are read again")
     earlier = _EarlierImages(context.store, source.entity.id)
+    outcomes: list[bool] = []  # of whole records: whether they were imported
 
     def work(rows: Sequence[tuple[int, Row]]) -> list[WorkResult]:
         source.tombstones.look()
         results = source.results(rows)
+        for (_, row), result in zip(rows, results, strict=True):
+            if not isinstance(row, BadRow) or row.scope == "record":
+                outcomes.append(result.rejection is None)
         earlier.replace([row for _, row in rows], results)
         return results
 
     # The file's digest determines the order of its rows.
-    return source.entity, run_stream(context, stage, enumerate(source.rows()), work, fixed=True)
+    report = run_stream(context, stage, enumerate(source.rows()), work, fixed=True)
+    lost = outcomes.count(False)
+    if lost > len(outcomes) / 2:
+        reasons = (f"{count:,} {reason}" for reason, count in report.rejected.most_common(3))
+        context.losses.append(
+            f"{lost:,} of the {len(outcomes):,} records of source {spec.name} were not imported "
+            f"({', '.join(reasons)}): loupe quarantine {spec.name}"
+        )
+    return source.entity, report
 
 
 class _EarlierImages:
@@ -510,8 +525,13 @@ class OpenSource:
             return WorkResult(number, rejection=self._rejection(row, images))
         made: list[NewEntity] = []
         for one, inspected in zip(_images_of(row), images, strict=True):
+            if unpermitted := self._unpermitted(one):
+                return WorkResult(number, rejection=unpermitted)
             if isinstance(inspected, ImageProblem):
                 bad_row = inspected.as_bad_row(row, self.source.annotation_file)
+                names = names_of_fields(self.importer, self.spec.columns)
+                field = names.get(bad_row.field, bad_row.field)
+                bad_row = bad_row.model_copy(update={"field": field})
                 return WorkResult(number, rejection=bad_row.as_rejection())
             digests = (inspected.sha256, inspected.source_sha256)
             if refused := self.tombstones.refusal(STAGE, inspected.file_path, digests):
@@ -532,6 +552,23 @@ class OpenSource:
             for record in self._caption_records(row)
         ]
         return WorkResult(number, entities=(*made, *captions))
+
+    def _unpermitted(self, row: SourceRow) -> Rejection | None:
+        """Return why an image is not imported if its own licence does not permit a release."""
+        licence = row.attribution.licence if row.attribution else None
+        if licence is None or not are_unpermitted(licence, self.spec):
+            return None
+        is_known = licence_of(licence) is not None
+        what = "forbids a release" if is_known else "is not a known licence"
+        return BadRow(
+            file=row.file or self.source.annotation_file,
+            index=row.index,
+            field=self.spec.licence_column or "licence",
+            reason=_FORBIDDEN_LICENCE if is_known else _UNKNOWN_LICENCE,
+            detail=f"the licence of {row.file_path!r}, {licence!r}, {what}; wanted one that "
+            f"permits a release, such as CC-BY-4.0",
+            raw=row.model_dump_json(),
+        ).as_rejection()
 
     def _rejection(self, row: BadRow, images: Sequence[InspectedImage | ImageProblem]) -> Rejection:
         """Return the rejection of a row; that of an image of several identities has its digest.
@@ -600,6 +637,11 @@ class OpenSource:
             for position, said in enumerate(texts):
                 if said is not None:
                     yield Caption(source=name, text=said, position=position, language=language)
+
+
+def are_unpermitted(licence: str, spec: SourceSpec) -> bool:
+    """Tell whether the licence of a single image, other than its source's, permits no release."""
+    return licence != spec.licence and not permits_release(licence)
 
 
 def face_agents(faces: Faces) -> tuple[AgentRef, ...]:

@@ -45,6 +45,7 @@ from loupe.flows.engine.context import (
 from loupe.flows.engine.desks import desks_in_use, images_url
 from loupe.flows.engine.importing import (
     address_of,
+    are_unpermitted,
     correct_terms,
     describe_source,
     imported_licence,
@@ -82,7 +83,7 @@ from loupe.schemas.profile import OpenAIChat, Profile
 from loupe.schemas.taxonomy import Tier
 from loupe.schemas.text_files import read_toml
 from loupe.schemas.validation import validated
-from loupe.schemas.wording import many
+from loupe.schemas.wording import first_of, many
 from loupe.services.diagnosis import Finding, ModelSpec, Verdict, check_specs, lacking
 from loupe.services.label_studio import (
     WATCHER,
@@ -98,6 +99,7 @@ from loupe.sources.importer import Surveyed, importer_for
 _KEYS = "docs/build-files.md"
 _SHIPPED = Path(__file__).parents[1] / "builds"
 _REVIEW_POLL_SECONDS = 5.0
+_SHOWN_LICENCES = 3
 _WHO_REVIEWS = (
     'write, above the first table, gate = "required" (people decide every item; the most work), '
     '"sample:0.1" (people decide a tenth of the items, and all that the checks doubt) or "auto" '
@@ -203,7 +205,7 @@ def _check_source(
 ) -> Iterator[Finding]:
     """Check whether the files of a source exist and its terms permit a release."""
     subject, licence = f"source {source.name}", source.licence
-    has_own, count = False, ""
+    has_own, count, left_out = False, "", ""
     if isinstance(source, VideoSourceSpec):
         wrong, videos = _check_videos(subject, source)
         if wrong:
@@ -228,6 +230,16 @@ def _check_source(
         if importer is not None:
             path = locate(source, settings.home).annotations
             licence = licence or exported_licence(path) or importer.licence
+            stated = surveys[survey_key(source, locate(source, settings.home))].licences
+            forbidding = {one: stated[one] for one in stated if are_unpermitted(one, source)}
+            shown = first_of(list(map(repr, forbidding)), _SHOWN_LICENCES)
+            if has_own and forbidding and len(forbidding) == len(stated):
+                detail = f"no licence of its images permits a release: {shown}"
+                yield lacking(subject, detail, "see docs/licences.md#known-licences")
+                return
+            if forbidding:
+                images = many(sum(forbidding.values()), "image")
+                left_out = f"; {images} left out, whose licence permits no release: {shown}"
     refusal = refusal_of_terms(
         settings, source.name, licence or "", source.permitted_by, own_licences=has_own
     )
@@ -235,7 +247,9 @@ def _check_source(
         yield lacking(subject, refusal, "set licence or permitted_by of the source")
     else:
         terms = "each image has its own" if has_own else licence
-        yield Finding(subject=subject, verdict=Verdict.OK, detail=f"{count}terms: {terms}")
+        yield Finding(
+            subject=subject, verdict=Verdict.OK, detail=f"{count}terms: {terms}{left_out}"
+        )
 
 
 def _check_files(
@@ -618,7 +632,10 @@ def run_build(
         report = run_pipeline(
             context, spec, build, chosen, lambda: desks_in_use(settings, context.store), wait=wait
         )
+        report.warnings += context.losses
     finally:
+        for sentence in context.losses:
+            context.progress.say(f"warning: {sentence}")
         at_end(context)
     if report.waiting:
         in_prefect = context.flow_run != IN_PROCESS

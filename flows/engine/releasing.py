@@ -411,6 +411,8 @@ def _originals_statistics(store: Store, dataset: str) -> tuple[OriginalsStatisti
     reasons_of = flag_reasons(store, dataset)
     flagged, left_out = Counter[str](), Counter[str]()
     for id_, caption in fetch(store, reasons_of).items():
+        if caption.state == "inactive":
+            continue
         flagged.update(reasons_of[id_])
         left_out.update(() if caption.state in LIVE else reasons_of[id_])
     return tuple(

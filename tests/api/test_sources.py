@@ -6,6 +6,7 @@ import pty
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from itertools import product
 from pathlib import Path
 from typing import Any, ClassVar
@@ -14,8 +15,11 @@ import pytest
 from typer.testing import CliRunner
 
 import loupe
+from loupe.db.quarantine import dropped_counts, quarantined
+from loupe.db.store import Store
 from loupe.flows.cli.main import app
 from loupe.models.profiles.settings import Settings
+from loupe.schemas.base import sha256_of
 from loupe.schemas.errors import UsageError
 from loupe.sources.records import DEFAULT_OPTIONS, BadRow, ReadOptions, SourceRow
 from tests.servers.counting_server import CountingServer, counting_server
@@ -109,6 +113,105 @@ def test_a_release_holds_what_its_source_states_now_whatever_the_home_read_befor
             shown = {(row["creator"], row["licence"], *row["captions"]) for row in used.rows()}
             assert shown == {(f"Painter {one}", "Ask the museum", f"Alt {one}") for one in range(3)}
             assert "Painter 1" in (used.folder / "ATTRIBUTION.md").read_text(encoding="utf-8")
+
+
+def test_a_release_names_the_table_that_it_was_made_from(tmp_path: Path) -> None:
+    (tmp_path / "0.jpg").write_bytes(jpeg(60))
+    (tmp_path / "1.jpg").write_bytes(jpeg(120))
+    table, settings = tmp_path / "art.csv", Settings(home=tmp_path / "home")
+
+    def released(version: str, title: str) -> Any:
+        table.write_text(f"file,title\n0.jpg,{title}\n1.jpg,A lake\n", encoding="utf-8")
+        source = loupe.source("csv", "art.csv", image="file", captions=["title"], licence="CC0-1.0")
+        steps = [loupe.release()]
+        made = loupe.Pipeline(
+            "shown", version=version, sources=[source], steps=steps, folder=tmp_path
+        )
+        release = made.run(settings=settings, quiet=True).release
+        release.verify()
+        (named,) = release.manifest.sources
+        assert named.annotation_sha256 == sha256_of(table.read_bytes())
+        return rows_of(release)
+
+    lake = ("1.jpg", ("A lake",))
+    assert released("0.1.0", "A tower") == {("0.jpg", ("A tower",)), lake}
+    assert released("0.2.0", "A castle") == {("0.jpg", ("A castle",)), lake}
+
+
+def test_captions_that_are_gone_from_the_table_count_no_more(tmp_path: Path) -> None:
+    for number in range(3):
+        (tmp_path / f"{number}.jpg").write_bytes(jpeg(60 * number))
+    settings = Settings(home=tmp_path / "home")
+
+    def released(version: str, *titles: str) -> Any:
+        lines = ["file,title", *(f"{number}.jpg,{title}" for number, title in enumerate(titles))]
+        (tmp_path / "art.csv").write_text("\n".join(lines), encoding="utf-8")
+        source = loupe.source("csv", "art.csv", image="file", captions=["title"], licence="CC0-1.0")
+        gate = loupe.gate("titles", of=loupe.Caption, policy="auto")
+        made = loupe.Pipeline(
+            "shown",
+            version=version,
+            sources=[source],
+            steps=[loupe.check("form", "person"), gate, loupe.release()],
+            folder=tmp_path,
+        )
+        release = made.run(settings=settings, quiet=True).release
+        with closing(Store.open(settings.database_url)) as store:
+            dropped = sum(one.inputs for one in dropped_counts(store, "shown"))
+        (at_gate,) = release.manifest.statistics.gates
+        assert sum(count for _, count in at_gate.rejected) == dropped
+        return dropped, {text for row in release.rows() for text in row["captions"]}
+
+    good = [f"A red car in a street with number {one}" for one in "123"]
+    assert released("0.1.0", "img_1.jpg", "img_2.jpg", good[2]) == (2, {good[2]})
+    assert released("0.2.0", *good) == (0, set(good))
+    assert released("0.3.0", "img_1.jpg", *good[1:]) == (1, set(good[1:]))
+
+
+def test_an_image_whose_licence_permits_no_release_is_quarantined_on_import(
+    tmp_path: Path,
+) -> None:
+    rights = ["CC-BY-4.0", "my own", "CC-BY-ND-4.0", "CC0-1.0"]
+    for number in range(4):
+        (tmp_path / f"{number}.jpg").write_bytes(jpeg(60 * number))
+    lines = [f"{number}.jpg,Title {number},{one}" for number, one in enumerate(rights)]
+    table = "\n".join(["file,title,rights", *lines])
+    (tmp_path / "art.csv").write_text(table, encoding="utf-8")
+    source = loupe.source("csv", "art.csv", captions=["title"], licence_column="rights", name="art")
+    settings, steps = Settings(home=tmp_path / "home"), [loupe.release()]
+    made = loupe.Pipeline("shown", version="0.1.0", sources=[source], steps=steps, folder=tmp_path)
+    (checked,) = [one.detail for one in made.check() if one.subject == "source art"]
+    assert "2 images left out, whose licence permits no release: 'my own', 'CC-BY-ND" in checked
+    release = made.run(settings=settings, quiet=True).release
+    assert {row["licence"] for row in release.rows()} == {"CC-BY-4.0", "CC0-1.0"}
+    with closing(Store.open(settings.database_url)) as store:
+        refused = {one.reason: one.detail for one in quarantined(store, "art")}
+    assert "'1.jpg', 'my own', is not a known licence" in refused["unknown_licence"]
+    assert "'2.jpg', 'CC-BY-ND-4.0', forbids a release" in refused["licence_forbids_release"]
+
+
+def test_a_run_that_loses_most_of_a_source_says_so_at_its_end(tmp_path: Path) -> None:
+    for number in range(4):
+        (tmp_path / f"{number}.jpg").write_bytes(jpeg(60 * number))
+    lines = [f"bird {max(2, one)},Title,{one}.jpg,{'val' if one else 'train'}" for one in range(4)]
+    table = "\n".join(["species,title,photo,subset", *lines, "bird 9,Title,gone.jpg,val"])
+    (tmp_path / "birds.csv").write_text(table, encoding="utf-8")
+    columns: dict[str, Any] = {"identity": "species", "captions": ["title"], "image": "photo"}
+    source = loupe.source(
+        "csv", "birds.csv", licence="CC0-1.0", name="birds", split_column="subset", **columns
+    )
+    made = loupe.Pipeline(
+        "shown", version="0.1.0", sources=[source], steps=[loupe.release()], folder=tmp_path
+    )
+    settings = Settings(home=tmp_path / "home")
+    report = made.run(settings=settings, quiet=True).report
+    assert report.warnings[-1] == (
+        "4 of the 5 records of source birds were not imported (3 identity_in_two_splits, "
+        "1 missing_image): loupe quarantine birds"
+    )
+    with closing(Store.open(settings.database_url)) as store:
+        named = {(one.reason, one.context["field"]) for one in quarantined(store, "birds")}
+    assert named == {("identity_in_two_splits", "subset"), ("missing_image", "photo")}
 
 
 class Listed(loupe.Format):

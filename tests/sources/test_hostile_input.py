@@ -261,7 +261,7 @@ def test_records_of_an_identity_in_two_splits_are_rejected(folder: Path) -> None
     )
     message = (
         "identity '7' is in the splits test and train, wanted one: "
-        "a model would be tested on a person it was trained on"
+        "splits that share an identity make scores too good"
     )
     assert [(bad.index, bad.reason, bad.detail) for bad in result.bad] == [
         (0, "identity_in_two_splits", message),

@@ -89,6 +89,14 @@ def test_the_command_takes_a_file_and_the_api_gives_the_same(
     )
     found = json.loads(shown.out)
     assert found[0]["similarity"] == 1.0
-    assert [one.id for one in similar(file, datasets=[DATASET], count=2)] == [
-        one["id"] for one in found
-    ]
+    for query in (file, str(file)):
+        assert [one.id for one in similar(query, datasets=[DATASET], count=2)] == [
+            one["id"] for one in found
+        ]
+    everywhere = [one.sha256 for one in similar("a red bag", count=50)]
+    assert len(everywhere) == len(set(everywhere))
+    for missing in ("nonexist.jpg", "photos/nonexist", tmp_path / "none"):
+        with pytest.raises(UsageError, match="there is no image"):
+            similar(missing)
+    for text in ("a black/white jacket", "a red bag and " * 40):
+        assert similar(text, count=1)

@@ -156,3 +156,17 @@ def test_a_shard_with_a_pickle_runs_nothing(tmp_path: Path) -> None:
     (row,) = usable(rows_of("webdataset", tmp_path / "a.tar"))
     assert row.captions == ("A mug.",)
     assert not (tmp_path / "run").exists()
+
+
+def test_a_column_that_cannot_hold_what_was_asked_of_it_is_named_with_its_key(
+    tmp_path: Path,
+) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    table = {"image": ["1.jpg", "2.jpg"], "title": [["a", "b"], ["c"]]}
+    pq.write_table(pa.table(table), tmp_path / "a.parquet")
+    with pytest.raises(FormatError) as raised:
+        rows_of("parquet", tmp_path, TableColumns(captions=("title",), attribution="title"))
+    assert 'title (attribution) has the wrong type: got ["a", "b"]' in str(raised.value)
+    assert "looks like" not in str(raised.value)
