@@ -466,7 +466,7 @@ class Importer(Record):
         is_empty = True
         with open_text(path) as file:
             if file.peek(1)[:_PEEKED].lstrip()[:1] not in _JSON_STARTS:
-                with closing(Table(file)) as table:
+                with closing(Table(file, path)) as table:
                     yield from self._table(path, table, is_ours, wanted)
                 return
             for line in lines_of(file, options.max_record_characters):

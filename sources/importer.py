@@ -15,10 +15,10 @@ from pydantic_core import PydanticUndefined
 
 from loupe.schemas.build import format_name
 from loupe.schemas.errors import (
+    ColumnError,
     ConfigurationError,
     FormatError,
     LoupeError,
-    UnknownColumnError,
     UsageError,
 )
 from loupe.schemas.plugins import load_plugin, plugins
@@ -368,7 +368,7 @@ def _naminglikely_formats(path: Path) -> Iterator[None]:
     """Say in a `FormatError` of what other format the file may be."""
     try:
         yield
-    except UnknownColumnError:
+    except ColumnError:
         raise
     except FormatError as error:
         if others := likely_formats(path):
