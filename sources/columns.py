@@ -1,6 +1,7 @@
 """Records of named fields as images with captions: which field holds what, for all such formats."""
 
 import json
+import unicodedata
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
@@ -241,7 +242,8 @@ class Columns:
             FieldError: it has none.
         """
         if self.image is None:
-            names = [f"{identity}{suffix}" for suffix in _SUFFIXES]
+            spelled = dict.fromkeys((identity, unicodedata.normalize("NFD", str(identity))))
+            names = [f"{one}{suffix}" for one in spelled for suffix in _SUFFIXES]
             return _FoundImage(checked_path(Field("identity", names[0])), tuple(names[1:]))
         field = Field(self.image, _value(found.fields, self.image))
         value = field.value

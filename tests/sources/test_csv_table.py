@@ -56,6 +56,27 @@ def test_a_damaged_byte_spoils_its_line_of_a_utf_8_table_only(tmp_path: Path, wh
     assert [one.reason for one in found if isinstance(one, BadRow)] == ["invalid_unicode"]
 
 
+def test_values_that_libraries_write_for_a_missing_one_are_no_identity(tmp_path: Path) -> None:
+    path = tmp_path / "photos.csv"
+    missing = ["nan", "NaN", "None", "null", "<NA>", "N/A"]
+    lines = [f"{number}.jpg,{one},A mug" for number, one in enumerate([*missing, "Nana", "0"])]
+    path.write_text("\n".join(["image,identity,caption", *lines]), encoding="utf-8")
+    found = rows(path, None)
+    reasons = [one.reason for one in found if isinstance(one, BadRow)]
+    assert reasons == ["missing_identity"] * len(missing)
+    assert [one.identity for one in found if isinstance(one, SourceRow)] == ["Nana", "0"]
+
+
+def test_one_name_in_two_normal_forms_is_one_identity(tmp_path: Path) -> None:
+    path = tmp_path / "photos.csv"
+    lines = ["identity,caption", "caf\u00e9,A mug", "cafe\u0301,A cup"]
+    path.write_text("\n".join(lines), encoding="utf-8")
+    (row,) = rows(path, TableColumns(identity="identity"))
+    assert isinstance(row, SourceRow)
+    assert (row.identity, row.captions) == ("caf\u00e9", ("A mug", "A cup"))
+    assert {"caf\u00e9.jpg", "cafe\u0301.jpg"} <= {row.file_path, *row.other_paths}
+
+
 def test_a_missing_column_is_named_with_the_nearest(tmp_path: Path) -> None:
     path = tmp_path / "shop.csv"
     path.write_text(TEXT, encoding="utf-8")

@@ -43,6 +43,18 @@ def test_the_split_of_a_record_takes_precedence_over_the_options(tmp_path: Path)
     assert found == [("0.jpg", "train"), ("7", "val")]
 
 
+def test_two_ways_to_write_a_path_are_one_image(tmp_path: Path) -> None:
+    lines = [LINE, LINE.replace("0.jpg", "./0.jpg")]
+    rows = read(tmp_path, "\n".join(lines))
+    assert [one.identity for one in rows if isinstance(one, SourceRow)] == ["0.jpg", "0.jpg"]
+
+
+def test_an_identity_of_endless_digits_is_a_sentence(tmp_path: Path) -> None:
+    (row,) = read(tmp_path, LINE.replace('"url"', f'"identity": {"1" * 5000}, "url"'))
+    assert isinstance(row, BadRow)
+    assert row.detail == "identity is a number of more than 400 digits, wanted a name"
+
+
 def test_a_malformed_line_is_rejected_alone(tmp_path: Path) -> None:
     lines = [LINE, "", '{"file_name": "1.jpg", "captions": [', "[1]", f"\ufeff  {LINE}\r"]
     rows = read(tmp_path, "\n".join(lines))
