@@ -13,7 +13,7 @@ from typing import Any, BinaryIO, ClassVar, Final, NamedTuple, Self, get_args
 
 from loupe.schemas.base import Record, Split
 from loupe.schemas.errors import FormatError
-from loupe.schemas.json_stream import DECODER, Element, JsonBreak, JsonCursor
+from loupe.schemas.json_stream import Element, JsonBreak, JsonCursor, Repeating, decoded
 from loupe.schemas.records import Granularity, Source
 from loupe.schemas.text_files import open_text
 from loupe.schemas.wording import storable
@@ -158,8 +158,11 @@ def checked_object(value: Any) -> dict[str, Any]:
     """Return `value`, which must be a JSON object.
 
     Raises:
-        FieldError: it is something else.
+        FieldError: it is something else, or names a field twice with different values.
     """
+    if isinstance(value, Repeating):
+        detail = f"{value.field} is there twice, with different values, wanted one"
+        raise FieldError(value.field, "duplicate_field", detail)
     if isinstance(value, dict):
         return value
     raise wrong_type(Field("the record", value), "an object", path="")
@@ -579,7 +582,9 @@ class Line(NamedTuple):
             most = f"at most {options.max_record_characters:,} characters"
             raise FieldError("", "record_too_large", f"{where} is too long, wanted {most}")
         try:
-            return DECODER.decode(self.text)
+            value, end = decoded(self.text)
+            if end < len(self.text):
+                raise json.JSONDecodeError("Extra data", self.text, end)  # noqa: TRY301
         except json.JSONDecodeError as fault:
             what = fault.msg[:1].lower() + fault.msg[1:]
             detail = f"{where} is not JSON at character {fault.pos:,}: {what}"
@@ -587,6 +592,7 @@ class Line(NamedTuple):
         except RecursionError as fault:
             detail = f"{where} is nested too deeply, wanted a flat object"
             raise FieldError("", "malformed_json", detail) from fault
+        return value
 
 
 def lines_of(file: BinaryIO, max_bytes: int) -> Iterator[Line]:
