@@ -2,6 +2,7 @@
 
 import datetime as dt
 import decimal
+import os
 import re
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from loupe.schemas.errors import FormatError
 from loupe.sources.images import ImageProblem, inspect_each
 from loupe.sources.importer import importer_for, read_source
 from loupe.sources.records import BadRow, ReadOptions, SourceRow
+from loupe.sources.remote import located
 from tests.sources.formats.writing import FORMATS, jpeg, parquet, pictures, webdataset
 
 Rows = list[SourceRow | BadRow]
@@ -112,6 +114,18 @@ def test_two_columns_of_one_name_are_refused_if_they_are_used(tmp_path: Path) ->
     names[2] = "title"
     pq.write_table(pa.Table.from_arrays(values, names=names), path)
     assert [one.captions for one in usable(rows_of("parquet", path))] == [("A mug",)]
+
+
+def test_a_pipe_is_refused_instead_of_waited_for(tmp_path: Path) -> None:
+    pipe = tmp_path / "a.parquet"
+    os.mkfifo(pipe)
+    for read in (
+        lambda: located(pipe, "", tmp_path),
+        lambda: rows_of("parquet", tmp_path),
+        lambda: located(Path("/dev/null"), "", tmp_path),
+    ):
+        with pytest.raises(FormatError, match=r"is a (pipe|device), and a source is read several"):
+            read()
 
 
 def test_a_tar_shard_that_is_cut_keeps_what_is_before_and_after(tmp_path: Path) -> None:
