@@ -21,6 +21,7 @@ from loupe.checks.prose import repetition_in
 from loupe.checks.text import PROSE, Form, one_line, shown
 from loupe.prompts.loader import Prompt
 from loupe.schemas.chat import ChatAnswer, ChatOutcome, ChatRequest
+from loupe.schemas.json_stream import RepeatedFieldError, unique_fields
 from loupe.schemas.records import Rejection
 
 # JSON schemas of answers.
@@ -227,7 +228,7 @@ def _decoded(text: str, start: int) -> tuple[FoundObject, int]:
     """Return the object that starts at `start`, and where it ends."""
     try:
         # not strict: some servers' schema enforcement allows raw control characters in strings
-        decoder = json.JSONDecoder(object_pairs_hook=_unique, strict=False)
+        decoder = json.JSONDecoder(object_pairs_hook=unique_fields, strict=False)
         value, end = decoder.raw_decode(text, start)
     except json.JSONDecodeError as error:
         cut_short = error.pos >= len(text.rstrip()) or error.msg.startswith("Unterminated")
@@ -240,6 +241,9 @@ def _decoded(text: str, start: int) -> tuple[FoundObject, int]:
         raise UnusableAnswerError("unparseable_answer", detail) from error
     except RecursionError as error:
         detail = "The answer's JSON nests too deeply."
+        raise UnusableAnswerError("unparseable_answer", detail) from error
+    except RepeatedFieldError as error:
+        detail = f"The answer names a field twice: {error.field!r}."
         raise UnusableAnswerError("unparseable_answer", detail) from error
     except ValueError as error:
         detail = "The answer's JSON holds a number with too many digits."
@@ -289,16 +293,6 @@ def _arguments_of(found: FoundObject) -> FoundObject:
             inner = FoundObject(arguments)
         if inner is not None:
             return FoundObject(inner.value, (*found.repairs, "a tool call", *inner.repairs))
-    return found
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for name, value in pairs:
-        if name in found and found[name] != value:
-            detail = f"The answer names a field twice: {name!r}."
-            raise UnusableAnswerError("unparseable_answer", detail)
-        found[name] = value
     return found
 
 

@@ -12,6 +12,7 @@ from loupe.schemas.chat import ChatRequest
 from loupe.schemas.errors import ConfigurationError, FormatError
 from loupe.schemas.faithfulness import RewritePair
 from loupe.schemas.grouping import grouped
+from loupe.schemas.json_stream import unique_fields
 from loupe.schemas.profile import ImportedRewrites
 from loupe.schemas.text_files import as_utf8
 from loupe.schemas.validation import fault_of
@@ -61,11 +62,11 @@ def read_pairs(data: bytes, name: str) -> Iterator[RewritePair]:
         if not line.strip():
             continue
         try:
-            found = json.loads(line)
+            found = json.loads(line, object_pairs_hook=unique_fields)
             texts = {key: found[key] for key in ("source", "rewrite") if key in found}
             yield RewritePair.model_validate(texts)
         except (ValueError, TypeError, RecursionError) as error:
-            broken = isinstance(error, json.JSONDecodeError)
+            broken = isinstance(error, json.JSONDecodeError | UnicodeDecodeError)
             fault = "not JSON" if broken else fault_of(error, RewritePair)
             raise FormatError(
                 f"{name}, line {number}: {fault}; "

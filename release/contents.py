@@ -515,7 +515,7 @@ def _released_source(
             f"import it again with one"
         )
     values = source.model_dump()
-    if correction is not None:
+    if correction is not None and correction[1].terms != source.terms:
         id_, corrected = correction
         values |= corrected.terms.model_dump()
         values["correction"] = ReleasedCorrection(

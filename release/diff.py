@@ -6,11 +6,16 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+import pyarrow as pa
+
+from loupe.release.format.findings import ADVICE
+from loupe.release.format.parquet import bounded_batches, opened_parquet
 from loupe.release.format.row_files import ListedRelease
 from loupe.release.format.rows import natural_key, own_names
-from loupe.release.lineage import TABLES
+from loupe.release.lineage import TABLES, LineageTable
 from loupe.release.withdrawn.files import WITHDRAWALS, read_mark, read_notices
 from loupe.schemas.base import Count, DatasetName, HexSha256, Record, Version, digest_of
+from loupe.schemas.errors import IntegrityError
 from loupe.schemas.taxonomy import Tier
 from loupe.schemas.withdrawal import WithdrawalNotice
 
@@ -68,6 +73,14 @@ class DifferenceCounts(Record):
     texts_withdrawn: Count = 0
 
 
+class TableDifference(Record):
+    """The number of rows of a table of `lineage/` that only one of the releases has."""
+
+    name: str
+    added: Count
+    removed: Count
+
+
 class ComparedRelease(Record):
     """One of the two compared releases."""
 
@@ -81,21 +94,22 @@ class ComparedRelease(Record):
 class Difference(Record):
     """All differences of two releases.
 
-    `manifest` names other parts of the manifest that differ, and tables of `lineage/`, apart from
-    versions, ids and statistics, which follow from the rows.
+    `manifest` names other parts of the manifest that differ, apart from versions, ids and
+    statistics, which follow from the rows; `lineage` are the tables of `lineage/` that differ.
     """
 
     before: ComparedRelease
     after: ComparedRelease
     counts: DifferenceCounts
     manifest: tuple[str, ...] = ()
+    lineage: tuple[TableDifference, ...] = ()
     rows: tuple[RowDifference, ...] = ()
 
     @property
     def is_empty(self) -> bool:
         """Whether the two are equal except for version and id."""
         is_same = self.counts == DifferenceCounts(same=self.counts.same)
-        return is_same and not self.manifest
+        return is_same and not self.manifest and not self.lineage
 
 
 class Withdrawn(NamedTuple):
@@ -142,8 +156,9 @@ def compare_releases(
 ) -> Difference:
     """Find all differences between the releases in `before` and `after`.
 
-    Consequences of other rows are not differences: row numbers and the names of files. The digests
-    of images in the rows are compared; `loupe.release.verify` checks that the files have them.
+    Consequences of other rows are not differences: row numbers and the names of files. All files
+    but those in `images/` are checked first; of these, `loupe.release.verify` checks that they have
+    the digests in the rows, which are compared.
     `notices` are known withdrawals besides those stated in the two folders.
 
     Raises:
@@ -165,13 +180,14 @@ def compare_releases(
         after=_compared(new),
         counts=DifferenceCounts(**counted),
         manifest=tuple(_differing_names(_other_values(old), _other_values(new))),
+        lineage=tuple(_differing_tables(old, new)),
         rows=tuple(rows),
     )
 
 
 def _read_release(folder: Path) -> ListedRelease:
     release = ListedRelease(folder)
-    release.check(release.listed.listed_outside("images"), digests=False)
+    release.check(release.listed.listed_outside("images"))
     return release
 
 
@@ -320,5 +336,26 @@ def _differing_names(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator
 
 
 def _other_values(release: ListedRelease) -> dict[str, Any]:
-    values = release.manifest.model_dump(mode="json", exclude=_ALWAYS_DIFFERENT | {"lineage"})
-    return values | {f"lineage ({table.name})": release.digest(table.path) for table in TABLES}
+    return release.manifest.model_dump(mode="json", exclude=_ALWAYS_DIFFERENT | {"lineage"})
+
+
+def _differing_tables(old: ListedRelease, new: ListedRelease) -> Iterator[TableDifference]:
+    for table in TABLES:
+        if old.digest(table.path) == new.digest(table.path):
+            continue
+        before, after = _lineage_rows(old, table), _lineage_rows(new, table)
+        added, removed = (after - before).total(), (before - after).total()
+        if added or removed:
+            yield TableDifference(name=table.name, added=added, removed=removed)
+
+
+def _lineage_rows(release: ListedRelease, table: LineageTable) -> Counter[str]:
+    """The digests of the rows of a table of `lineage/`."""
+    path, rows = release.folder / table.path, Counter[str]()
+    try:
+        with opened_parquet(path) as file:
+            for batch in bounded_batches(file, path, table.group_rows):
+                rows.update(digest_of("row", repr(row)) for row in batch.to_pylist())
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise IntegrityError(f"{path} cannot be read ({error}); {ADVICE}") from error
+    return rows

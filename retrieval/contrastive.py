@@ -27,6 +27,7 @@ from loupe.schemas.evaluation import (
     Score,
     Scores,
 )
+from loupe.schemas.json_stream import unique_fields
 from loupe.schemas.release import MethodGuess
 from loupe.schemas.taxonomy import DifferenceType, PrimaryType
 from loupe.schemas.text_files import read_text
@@ -52,8 +53,9 @@ def read_list(path: Path) -> object:
     Raises:
         FormatError: it cannot be read, or is not JSON.
     """
+    wanted = "a JSON list of samples"
     try:
-        return json.loads(read_text(path, "a JSON list of samples"))
+        return json.loads(read_text(path, wanted), object_pairs_hook=unique_fields)
     except (ValueError, RecursionError) as error:
         raise FormatError(
             f"{path} must be a JSON list of samples; it is not JSON: {error}"

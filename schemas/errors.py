@@ -6,8 +6,8 @@ LoupeError
 ├── UsageError                the user's input cannot be used (exit code 2)
 │   ├── ConfigurationError    a profile, a build file or an environment variable is invalid
 │   ├── FormatError           a file is not in the declared format
-│   │   ├── UnknownColumnError  it is, but lacks a column that is stated
-│   │   └── BadRowError         a row of numbers cannot be used
+│   │   ├── ColumnError       it lacks a column that is stated, or has one twice
+│   │   └── BadRowError       a row of numbers cannot be used
 │   └── MissingExtraError     an optional dependency is not installed
 ├── IntegrityError            stored or released data does not match its description
 │   ├── BlobMismatchError     bytes do not match their digest
@@ -51,8 +51,8 @@ class FormatError(UsageError):
     """A file is not in the declared format."""
 
 
-class UnknownColumnError(FormatError):
-    """A file lacks a column that is stated."""
+class ColumnError(FormatError):
+    """A file lacks a column that is stated, or has two of one name."""
 
 
 class BadRowError(FormatError):

@@ -47,8 +47,56 @@ def _integer(digits: str) -> int | float:
     return int(digits) if len(digits) <= _MAX_INTEGER_DIGITS else float(digits)
 
 
+class RepeatedFieldError(ValueError):
+    """An object names a field twice, with different values."""
+
+    def __init__(self, field: str) -> None:
+        super().__init__(f"it names the field {field!r:.80} twice, with different values")
+        self.field = field
+
+
+class Repeating(dict[str, Any]):
+    """An object in which, at some depth, `field` is named twice with different values."""
+
+    field = ""
+
+
+def unique_fields(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return the object of these fields, for `object_pairs_hook`; an equal second one is left out.
+
+    Raises:
+        RepeatedFieldError: one has two values.
+    """
+    fields = dict(pairs)
+    if len(fields) != len(pairs):
+        for name, value in pairs:
+            if fields[name] != value:
+                raise RepeatedFieldError(name)
+    return fields
+
+
 # Not strict: a raw control character is an error of its field, not of the file.
-DECODER = json.JSONDecoder(parse_int=_integer, strict=False)
+_DECODER = json.JSONDecoder(parse_int=_integer, object_pairs_hook=unique_fields, strict=False)
+_LAST_WINS = json.JSONDecoder(parse_int=_integer, strict=False)
+
+
+def decoded(text: str, at: int = 0) -> tuple[Any, int]:
+    """Return the JSON value that begins at `at`, and where it ends.
+
+    An object that names a field twice is a `Repeating`, which its reader refuses alone.
+
+    Raises:
+        json.JSONDecodeError: it is not JSON.
+        RecursionError: it is nested too deeply.
+    """
+    try:
+        return _DECODER.raw_decode(text, at)
+    except RepeatedFieldError as error:
+        value, end = _LAST_WINS.raw_decode(text, at)
+        if isinstance(value, dict):
+            value = Repeating(value)
+            value.field = error.field
+        return value, end
 
 
 def _refuse_constant(name: str) -> None:
@@ -75,7 +123,7 @@ class JsonCursor:
     ) -> None:
         self._file = file
         self._chunk_bytes = chunk_bytes
-        self._json = _STRICT_DECODER if strict else DECODER
+        self._decoded = _STRICT_DECODER.raw_decode if strict else decoded
         # Bytes that are not UTF-8 become lone surrogates: they spoil one caption, not the file.
         errors = "strict" if strict else "surrogateescape"
         self._decoder = codecs.getincrementaldecoder("utf-8")(errors)
@@ -105,7 +153,7 @@ class JsonCursor:
         self.peek()
         while True:
             try:
-                value, end = self._json.raw_decode(self._text, self._at)
+                value, end = self._decoded(self._text, self._at)
             except json.JSONDecodeError as fault:
                 # Far from the end of the buffer, more text would not help.
                 unterminated = fault.msg.startswith("Unterminated")

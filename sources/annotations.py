@@ -1,6 +1,7 @@
 """Terms of a collection, its annotations as a stream of records, and the rules of their fields."""
 
 import json
+import math
 import re
 import unicodedata
 from abc import abstractmethod
@@ -12,7 +13,7 @@ from typing import Any, BinaryIO, ClassVar, Final, NamedTuple, Self, get_args
 
 from loupe.schemas.base import Record, Split
 from loupe.schemas.errors import FormatError
-from loupe.schemas.json_stream import DECODER, Element, JsonBreak, JsonCursor
+from loupe.schemas.json_stream import Element, JsonBreak, JsonCursor, Repeating, decoded
 from loupe.schemas.records import Granularity, Source
 from loupe.schemas.text_files import open_text
 from loupe.schemas.wording import storable
@@ -51,6 +52,8 @@ WITHOUT_CAPTIONS: Final = (
     "; for images without captions, use the format image-list (a text file of their paths), csv or "
     "json"
 )
+_NO_VALUE: Final = frozenset({"nan", "none", "null", "<na>", "n/a", "nat"})
+"""What libraries write for a value that is missing, in lower case."""
 FIRST_VERSION: Final = "1"
 MISSING: Final = object()
 """Stands for a field that a record does not have (null is a value)."""
@@ -155,8 +158,11 @@ def checked_object(value: Any) -> dict[str, Any]:
     """Return `value`, which must be a JSON object.
 
     Raises:
-        FieldError: it is something else.
+        FieldError: it is something else, or names a field twice with different values.
     """
+    if isinstance(value, Repeating):
+        detail = f"{value.field} is there twice, with different values, wanted one"
+        raise FieldError(value.field, "duplicate_field", detail)
     if isinstance(value, dict):
         return value
     raise wrong_type(Field("the record", value), "an object", path="")
@@ -166,22 +172,28 @@ def checked_identity(field: Field) -> str:
     """Return the name of a person or image in its source: a non-negative integer or a short text.
 
     A float with an integer value is that integer, as tables with gaps write it (12.0). Texts are
-    kept as they are («0012»). Re-identification sets use −1 for no person: such a record has no
-    identity.
+    kept as they are («0012»), in Unicode NFC. Re-identification sets use −1 for no person, and
+    tables NaN, None or null, also as texts: such a record has no identity.
 
     Raises:
         FieldError: it is neither.
     """
     value = present(field)
+    if isinstance(value, str) and value.strip().casefold() in _NO_VALUE:
+        wanted = "a number or a name, or no column of identities"
+        raise _wrong_value(field, "missing_identity", "is a missing value", wanted)
     if isinstance(value, float) and value.is_integer():
         value = int(value)
+    if value in (math.inf, -math.inf):
+        detail = f"{field.path} is a number of more than 400 digits, wanted a name"
+        raise FieldError(field.path, "too_long", detail)
     if isinstance(value, int) and not isinstance(value, bool):
         if value < 0:
             raise _wrong_value(field, "negative_identity", "is negative", "a number from 0 on")
         return str(value)
     if not isinstance(value, str):
         raise wrong_type(field, "a whole number or a text")
-    return _name(field, value.strip())
+    return unicodedata.normalize("NFC", _name(field, value.strip()))
 
 
 def checked_split(field: Field) -> Split:
@@ -237,7 +249,7 @@ def checked_caption(field: Field, options: ReadOptions) -> str:
     if len(words) > options.max_words:
         raise _too_long(field, len(words), options.max_words, "words")
     text = " ".join(words)
-    if not any(map(str.isalnum, text)):
+    if not any(map(str.isalnum, text)) or text.casefold() in _NO_VALUE:
         raise _wrong_value(field, "empty_caption", "has no words", "a sentence")
     return text
 
@@ -466,7 +478,7 @@ class Importer(Record):
         is_empty = True
         with open_text(path) as file:
             if file.peek(1)[:_PEEKED].lstrip()[:1] not in _JSON_STARTS:
-                with closing(Table(file)) as table:
+                with closing(Table(file, path)) as table:
                     yield from self._table(path, table, is_ours, wanted)
                 return
             for line in lines_of(file, options.max_record_characters):
@@ -570,7 +582,9 @@ class Line(NamedTuple):
             most = f"at most {options.max_record_characters:,} characters"
             raise FieldError("", "record_too_large", f"{where} is too long, wanted {most}")
         try:
-            return DECODER.decode(self.text)
+            value, end = decoded(self.text)
+            if end < len(self.text):
+                raise json.JSONDecodeError("Extra data", self.text, end)  # noqa: TRY301
         except json.JSONDecodeError as fault:
             what = fault.msg[:1].lower() + fault.msg[1:]
             detail = f"{where} is not JSON at character {fault.pos:,}: {what}"
@@ -578,6 +592,7 @@ class Line(NamedTuple):
         except RecursionError as fault:
             detail = f"{where} is nested too deeply, wanted a flat object"
             raise FieldError("", "malformed_json", detail) from fault
+        return value
 
 
 def lines_of(file: BinaryIO, max_bytes: int) -> Iterator[Line]:

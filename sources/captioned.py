@@ -179,7 +179,8 @@ def _checked_rows(
     Raises:
         FieldError: the record cannot be used.
     """
-    name = checked_identity(identity)
+    is_path = identity == file_path
+    name = "" if is_path else checked_identity(identity)
     checked = checked_split(split)
     image = checked_path(file_path)
     values = present(captions, "a text or a list of texts")
@@ -200,7 +201,7 @@ def _checked_rows(
         raise FieldError(captions.path, "no_usable_caption", detail)
     yield SourceRow(
         index=index,
-        identity=name,
+        identity=image if is_path else name,
         split=checked,
         file_path=image,
         captions=tuple(texts.values()),

@@ -1,6 +1,7 @@
 """Records of named fields as images with captions: which field holds what, for all such formats."""
 
 import json
+import unicodedata
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -10,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from loupe.schemas.base import Split
 from loupe.schemas.columns import TableColumns
-from loupe.schemas.errors import UnknownColumnError
+from loupe.schemas.errors import ColumnError
 from loupe.schemas.records import Attribution
 from loupe.schemas.validation import nearest_name
 from loupe.sources.annotations import (
@@ -193,7 +194,7 @@ class Columns:
                     meant = nearest_name(str(_folded(one)), known)
                     hint = f"; did you mean {meant}?" if meant else ""
                     what = f" with the column {one!r} ({key}): its columns are {listed}{hint}"
-                    raise UnknownColumnError(str(importer.stranger(path, what)))
+                    raise ColumnError(str(importer.stranger(path, what)))
         image = _folded(stated.image) or _first(IMAGES, known)
         if image is None and stated.identity is None:
             raise importer.stranger(
@@ -217,7 +218,7 @@ class Columns:
         try:
             yield from self._rows(found, options, spool)
         except FieldError as fault:
-            yield bad_row(fault, found.file, found.place, plain(found.fields))
+            yield bad_row(fault, found.file, found.place, found.fields)
 
     def _rows(self, found: Found, options: ReadOptions, spool: Spool) -> Iterator[Row]:
         fields = found.fields
@@ -237,7 +238,7 @@ class Columns:
             try:
                 texts[position] = checked_caption(caption, options)
             except FieldError as fault:
-                yield bad_row(fault, found.file, found.place, plain(fields), "caption")
+                yield bad_row(fault, found.file, found.place, fields, "caption")
         yield SourceRow(
             index=found.place,
             file=found.file,
@@ -260,7 +261,8 @@ class Columns:
             FieldError: it has none.
         """
         if self.image is None:
-            names = [f"{identity}{suffix}" for suffix in _SUFFIXES]
+            spelled = dict.fromkeys((identity, unicodedata.normalize("NFD", str(identity))))
+            names = [f"{one}{suffix}" for one in spelled for suffix in _SUFFIXES]
             return _FoundImage(checked_path(Field("identity", names[0])), tuple(names[1:]))
         field = Field(self.image, _value(found.fields, self.image))
         value = field.value
@@ -277,7 +279,7 @@ class Columns:
             )
         if value is not MISSING and not isinstance(value, str):
             wanted = "an image: bytes, an object of bytes and path, or a path"
-            raise wrong_type(Field(field.path, plain(value)), wanted)
+            raise wrong_type(field, wanted)
         return _FoundImage(checked_path(Field(field.path, value)), found.other_paths)
 
     def _split(self, found: Found, options: ReadOptions) -> Split:
@@ -314,7 +316,7 @@ class Columns:
         with _asked_by("licence_column", self._licence):
             licence = optional_text(fields, self._licence, options)
         if licence is None:
-            got = shown(plain(fields.get(self._licence)))
+            got = shown(fields.get(self._licence))
             detail = f"{self._licence} is empty: got {got}, wanted the image's terms"
             raise FieldError(self._licence, "missing_licence", detail)
         return Attribution(licence=licence, creator=creator, source_url=page)
@@ -371,20 +373,6 @@ def merged(rows: Iterable[Row]) -> Iterator[Row]:
         before = row
     if before is not None:
         yield before
-
-
-def plain(value: Any) -> Any:
-    """Return a value of a record as JSON can show it: of bytes their number, other things as text.
-
-    Bytes of images and values such as dates are no JSON.
-    """
-    if isinstance(value, bytes):
-        return f"({len(value):,} bytes)"
-    if isinstance(value, Mapping):
-        return {str(name): plain(one) for name, one in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(one) for one in value]
-    return value if isinstance(value, str | int | float | None) else str(value)
 
 
 def _list_of_objects(value: Any) -> Any:

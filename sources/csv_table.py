@@ -22,6 +22,7 @@ _ENCODINGS: Final = (
     *("mac_roman", "shift_jis", "cp932", "euc_jp", "gb18030", "big5", "euc_kr"),
 )
 """The encodings that are considered for a table that is not Unicode."""
+_NO_ASCII: Final = re.compile(rb"[\x80-\xff]+")
 _EQUAL_CHAOS: Final = 0.05
 _MOST_SHOWN: Final = 4
 _SHOWN_CHARACTERS: Final = 30
@@ -50,7 +51,10 @@ class CsvImporter(RecordImporter):
         """
         columns = options.columns or TableColumns()
         delimiter = columns.delimiter or self.delimiter
-        with _opened(path, columns.encoding) as file, closing(Table(file, delimiter)) as table:
+        with (
+            _opened(path, columns.encoding) as file,
+            closing(Table(file, path, delimiter)) as table,
+        ):
             table.header(_wanted(columns))
             for element in self.table_elements(path, table):
                 if isinstance(element, BadRow):
@@ -72,7 +76,7 @@ def _opened(path: Path, encoding: str | None) -> Iterator[io.BufferedReader]:
 
 
 def _encoding_of(path: Path) -> str | None:
-    """Return the encoding of a file; None if it is Unicode, which is recognized on opening.
+    """Return the encoding of a file; None if it is Unicode, apart from a few damaged bytes.
 
     Raises:
         FormatError: it is not recognized.
@@ -87,6 +91,8 @@ def _encoding_of(path: Path) -> str | None:
         byte, line = sample[fault.start], sample.count(b"\n", 0, fault.start) + 1
     else:
         return None
+    if _is_mostly_utf8(sample):
+        return None  # what is damaged spoils its line only
     likely = _likely(sample)
     if len(likely) == 1:
         return next(iter(likely.values()))
@@ -96,6 +102,20 @@ def _encoding_of(path: Path) -> str | None:
         f"uncertain{f': it may be {may_be}' if may_be else ''}; state it, such as "
         f'encoding = "cp1252" (--encoding cp1252), or save the file as UTF-8'
     )
+
+
+def _is_mostly_utf8(sample: bytes) -> bool:
+    """Tell whether most of what is not ASCII is UTF-8, which hardly happens by chance."""
+    found = _NO_ASCII.findall(sample)
+    return sum(_is_utf8(one) for one in found) > len(found) / 2
+
+
+def _is_utf8(data: bytes) -> bool:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _likely(sample: bytes) -> dict[str, str]:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from loupe.schemas.json_stream import stream_sections
-from loupe.sources.annotations import SPLIT_NAMES
+from loupe.sources.annotations import SPLIT_NAMES, FieldError, bad_row, checked_object
 from loupe.sources.columns import Found, RecordImporter, folded
 from loupe.sources.files import digest_file
 from loupe.sources.records import BadRow, ReadOptions
@@ -39,7 +39,12 @@ class FiftyOneImporter(RecordImporter):
             if isinstance(element, BadRow):
                 yield element
                 continue
-            fields = {name: _plain(one) for name, one in dict(element.value).items()}
+            try:
+                sample = checked_object(element.value)
+            except FieldError as fault:
+                yield bad_row(fault, _FILE, element.index, element.value)
+                continue
+            fields = {name: _plain(one) for name, one in sample.items()}
             tags = fields.get("tags") or ()
             split = next((one for one in tags if str(one).casefold() in SPLIT_NAMES), None)
             yield Found(_FILE, element.index, folded(fields), split=split)

@@ -20,8 +20,15 @@ def files_of(path: Path, suffixes: Sequence[str]) -> list[Path]:
     """Return the files that a path names, in the order of their names.
 
     Raises:
-        FormatError: there is none.
+        FormatError: there is none, or one is a pipe.
     """
+    found = _files_of(path, suffixes)
+    for file in found:
+        refuse_pipe(file)
+    return found
+
+
+def _files_of(path: Path, suffixes: Sequence[str]) -> list[Path]:
     if is_pattern(path):
         names = sorted({name for one in expanded(path.name) for name in _matching(path, one)})
         if not names:
@@ -51,6 +58,17 @@ def root_of(path: Path) -> Path:
 def name_below(path: Path, file: Path) -> str:
     """Return the name of a file of the source at `path`."""
     return file.relative_to(root_of(path)).as_posix()
+
+
+def refuse_pipe(path: Path) -> None:
+    """Refuse what can be read only once, because a source is read several times.
+
+    Raises:
+        FormatError: it is a pipe or a device.
+    """
+    if path.exists() and not (path.is_file() or path.is_dir()):
+        what = "a pipe" if path.is_fifo() else "a device"
+        raise FormatError(f"{path} is {what}, and a source is read several times; give a file")
 
 
 def digest_file(path: Path) -> str:

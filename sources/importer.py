@@ -16,10 +16,10 @@ from pydantic_core import PydanticUndefined
 
 from loupe.schemas.build import format_name
 from loupe.schemas.errors import (
+    ColumnError,
     ConfigurationError,
     FormatError,
     LoupeError,
-    UnknownColumnError,
     UsageError,
 )
 from loupe.schemas.plugins import load_plugin, plugins
@@ -376,7 +376,7 @@ def _naming_likely_formats(path: Path, read_as: str) -> Iterator[None]:
     """Say in a `FormatError` of what other format the file may be."""
     try:
         yield
-    except UnknownColumnError:
+    except ColumnError:
         raise
     except FormatError as error:
         others = likely_formats(path)

@@ -7,6 +7,7 @@ from typing import Any, Final
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from loupe.schemas.json_stream import stream_list
+from loupe.sources.annotations import FieldError, bad_row, checked_object
 from loupe.sources.columns import Found, RecordImporter, folded
 from loupe.sources.records import BadRow, ReadOptions
 
@@ -35,7 +36,11 @@ class LabelStudioImporter(RecordImporter):
             if isinstance(element, BadRow):
                 yield element
                 continue
-            fields = folded(_fields(element.value))
+            try:
+                fields = folded(_fields(checked_object(element.value)))
+            except FieldError as fault:
+                yield bad_row(fault, path.name, element.index, element.value)
+                continue
             places: list[str] = []
             for name, value in fields.items():
                 if isinstance(value, str) and (found := _places(value)):
@@ -44,10 +49,8 @@ class LabelStudioImporter(RecordImporter):
             yield Found(path.name, element.index, fields, other_paths=tuple(places))
 
 
-def _fields(task: Any) -> dict[str, Any]:
+def _fields(task: Mapping[str, Any]) -> dict[str, Any]:
     """Return the data of a task, and its answers by control."""
-    if not isinstance(task, Mapping):
-        return {}
     if not isinstance(task.get("data"), Mapping):
         return dict(task)
     fields = dict(task["data"])

@@ -10,6 +10,7 @@ from loupe.sources.annotations import FieldError, bad_row
 from loupe.sources.columns import UNREAD, Columns, Found, Shards, folded, split_of
 from loupe.sources.files import files_of, name_below
 from loupe.sources.records import BadRow, ReadOptions
+from loupe.sources.tables import refuse_repeated
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -60,9 +61,10 @@ class ParquetImporter(Shards):
 
         file = files_of(path, self.suffixes)[0]
         try:
-            return list(folded(dict.fromkeys(pq.read_schema(file).names)))
+            names = list(map(_folded, pq.read_schema(file).names))
         except (OSError, ValueError) as fault:
             raise self.stranger(file, f": {_said(fault)}") from fault
+        return list(dict.fromkeys(names))
 
     def byte_columns(self, path: Path) -> list[str]:
         """Return the names of the columns of the first file that hold bytes.
@@ -77,7 +79,7 @@ class ParquetImporter(Shards):
             schema = pq.read_schema(file)
         except (OSError, ValueError) as fault:
             raise self.stranger(file, f": {_said(fault)}") from fault
-        return [one.name.strip().casefold() for one in schema if _is_bytes(one.type)]
+        return [_folded(one.name) for one in schema if _is_bytes(one.type)]
 
     def _read(self, file: Path, options: ReadOptions) -> Iterator[dict[str, Any]]:
         import pyarrow.parquet as pq
@@ -89,8 +91,9 @@ class ParquetImporter(Shards):
         self, file: Path, opened: "pq.ParquetFile", options: ReadOptions
     ) -> Iterator[dict[str, Any]]:
         schema = opened.schema_arrow
-        names = folded({name: name for name in schema.names})
+        names = {_folded(name): name for name in schema.names}
         columns = Columns.of(self, file, list(names), options.columns)
+        refuse_repeated((one for one in map(_folded, schema.names) if one in columns.used), file)
         used = [names[one] for one in columns.used]
         image = names[columns.image] if columns.image is not None else None
         labels = label_names(schema.metadata)
@@ -104,6 +107,10 @@ class ParquetImporter(Shards):
                 if left_out:
                     fields[str(image)] = UNREAD
                 yield folded(named_labels(fields, labels))
+
+
+def _folded(name: str) -> str:
+    return name.strip().casefold()
 
 
 def label_names(metadata: Mapping[bytes, bytes] | None) -> dict[str, Sequence[str]]:

@@ -1,6 +1,7 @@
 """The results of reading an annotation file: usable rows, and unusable records."""
 
 import json
+from collections.abc import Mapping
 from typing import Any, Literal
 
 from pydantic import Field, SkipValidation
@@ -140,9 +141,16 @@ def shown(value: Any) -> str:
 
 def _json_text(value: Any) -> str:
     try:
-        return storable(json.dumps(value, ensure_ascii=False))
+        return storable(json.dumps(value, ensure_ascii=False, default=_as_json))
     except RecursionError:
         return "(nested too deeply to be shown)"
+
+
+def _as_json(value: Any) -> Any:
+    """Return what stands for a value of a table that is no JSON, such as bytes or a date."""
+    if isinstance(value, Mapping):
+        return {str(name): one for name, one in value.items()}
+    return f"({len(value):,} bytes)" if isinstance(value, bytes) else str(value)
 
 
 def _cut(text: str, length: int) -> str:

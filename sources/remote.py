@@ -17,7 +17,7 @@ from loupe.schemas.errors import DiskFullError, FormatError, MissingExtraError
 from loupe.schemas.processes import write_atomically
 from loupe.schemas.wording import many, storable
 from loupe.sources.decoding import ImageRefusedError
-from loupe.sources.files import expanded
+from loupe.sources.files import expanded, refuse_pipe
 from loupe.sources.images import ImageRoot
 
 if TYPE_CHECKING:
@@ -75,6 +75,7 @@ def located(annotations: Path | str, images: Path | str, folder: Path, say: Say 
         root = images or (copy if copy.is_dir() else _parent_of(str(annotations)))
     else:
         copy = Path(annotations)
+        refuse_pipe(copy)
         root = images or (copy if copy.is_dir() else copy.parent)
     return Located(copy, RemoteFolder(str(root)) if is_remote(root) else Path(root))
 

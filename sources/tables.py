@@ -2,10 +2,12 @@
 
 import csv
 import io
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from collections.abc import Set as AbstractSet
+from pathlib import Path
 from typing import Any, Final
 
+from loupe.schemas.errors import ColumnError
 from loupe.schemas.json_stream import Element
 
 IsOurs = Callable[[AbstractSet[str]], bool]
@@ -27,10 +29,31 @@ class TableBreak(Exception):  # noqa: N818 - a place in a file, turned into a re
         self.ends = ends
 
 
+def repeated_name(names: Iterable[str]) -> str | None:
+    """Return the first name that comes a second time; blank ones are none."""
+    seen: set[str] = set()
+    for name in filter(None, names):
+        if name in seen:
+            return name
+        seen.add(name)
+    return None
+
+
+def refuse_repeated(names: Iterable[str], path: Path) -> None:
+    """Refuse a table with two columns of one name.
+
+    Raises:
+        ColumnError: there are two.
+    """
+    if (name := repeated_name(names)) is not None:
+        raise ColumnError(f"{path} has two columns called {name!r}; rename or remove one of them")
+
+
 class Table:
     """A table with names of columns in its first line (lower case), and texts below."""
 
-    def __init__(self, file: io.BufferedReader, delimiter: str | None = None) -> None:
+    def __init__(self, file: io.BufferedReader, path: Path, delimiter: str | None = None) -> None:
+        self._path = path
         self._quotes = _quotes_of(file)
         self._text = io.TextIOWrapper(file, "utf-8", "surrogateescape", newline="")
         self.first = self._text.readline()
@@ -49,6 +72,9 @@ class Table:
         """Return the names of the columns with the delimiter that shows the most wanted ones.
 
         That delimiter is used from here on; among equals, the one with the most columns.
+
+        Raises:
+            ColumnError: two of them are the same.
         """
 
         def score(delimiter: str) -> tuple[int, int]:
@@ -56,13 +82,20 @@ class Table:
             return len(wanted & frozenset(cells)), len(cells)
 
         self._delimiters = max(self._delimiters, key=score)
-        return self._cells(self._delimiters)
+        cells = self._cells(self._delimiters)
+        refuse_repeated(cells, self._path)
+        return cells
 
     def rows(self, is_ours: IsOurs) -> Iterator[Element | TableBreak] | None:
-        """Return the rows as texts by column, or None if the first line has other columns."""
+        """Return the rows as texts by column, or None if the first line has other columns.
+
+        Raises:
+            ColumnError: two of them are the same.
+        """
         for delimiter in self._delimiters:
             header = self._cells(delimiter)
             if is_ours(frozenset(header)):
+                refuse_repeated(header, self._path)
                 return self._rows(header, delimiter)
         return None
 
@@ -93,9 +126,7 @@ class Table:
             cells = next(line, [])
         except csv.Error:
             return []
-        names = [cell.strip().casefold() for cell in cells]
-        named = [name for name in names if name]
-        return names if len(set(named)) == len(named) else []
+        return [cell.strip().casefold() for cell in cells]
 
 
 def _quotes_of(file: io.BufferedReader) -> dict[str, Any]:

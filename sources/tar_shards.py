@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
+from loupe.schemas.json_stream import unique_fields
 from loupe.sources.annotations import FieldError, bad_row
 from loupe.sources.columns import UNREAD, Found, Shards, folded, split_of
 from loupe.sources.files import files_of, name_below
@@ -77,11 +78,13 @@ class _Sample:
 
     def _add_columns(self, name: str, data: bytes) -> None:
         try:
-            values = json.loads(data)
+            values = json.loads(data, object_pairs_hook=unique_fields)
             if not isinstance(values, dict):
                 raise TypeError("it is no object")  # noqa: TRY301 - as other JSON that is none
         except (ValueError, TypeError, RecursionError) as fault:
-            self.fault = FieldError("json", "malformed_json", f"{name} is not JSON: {fault}")
+            self.fault = FieldError(
+                "json", "malformed_json", f"{name} cannot be read as JSON: {fault}"
+            )
             return
         self.fields = folded(values) | self.fields
 

@@ -18,6 +18,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 INTERRUPTED = 130
 """Exit code after Ctrl+C."""
+_INTEGERS = range(-(2**63), 2**63)
 _DESCRIBED = re.compile(r"^ {4}(\w+): (.+(?:\n {8}.+)*)", re.MULTILINE)
 
 
@@ -90,10 +91,23 @@ def _declared(parameter: inspect.Parameter, help_: str | None) -> Any:
     usual: ParameterInfo = typer.Option() if is_option else typer.Argument()
     declared = copy(info) if info else usual
     declared.help = declared.help or help_
+    if annotation in (int, int | None):
+        declared.callback = _refuse_huge
     if isinstance(declared, OptionInfo) and declared.default is ...:  # no name is stated
         name = _name_of(parameter.name)
         declared.default = f"--{name}/--no-{name}" if parameter.default is True else f"--{name}"
     return Annotated[annotation, declared]
+
+
+def _refuse_huge(number: int | None) -> int | None:
+    """Refuse a number that a database cannot hold.
+
+    Raises:
+        typer.BadParameter: it has more than 64 bits.
+    """
+    if number is not None and number not in _INTEGERS:
+        raise typer.BadParameter(f"{number} is too large; expected at most {_INTEGERS[-1]:,}")
+    return number
 
 
 def _name_of(identifier: str) -> str:

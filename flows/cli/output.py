@@ -1,7 +1,10 @@
 """Output of commands: results on standard output (text or JSON), messages on standard error."""
 
+import codecs
 import inspect
+import io
 import json
+import os
 import sys
 import threading
 import time
@@ -83,6 +86,17 @@ class _Silence:
 _silence = _Silence()
 
 
+def _open_streams() -> None:
+    """Make the streams of the process usable: closed ones, and those of a narrow encoding."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        stream = getattr(sys, name)
+        if stream is None:
+            nothing = Path(os.devnull).open(mode, encoding="utf-8")  # noqa: SIM115 - until the end
+            setattr(sys, name, nothing)
+        elif isinstance(stream, io.TextIOWrapper) and mode == "w":
+            stream.reconfigure(errors="replace")
+
+
 def _console(*, stderr: bool) -> Console:
     is_terminal = (sys.stderr if stderr else sys.stdout).isatty()
     width = None if is_terminal else _PLAIN_WIDTH
@@ -91,6 +105,7 @@ def _console(*, stderr: bool) -> Console:
     return console
 
 
+_open_streams()
 out = _console(stderr=False)
 err = _console(stderr=True)
 
@@ -254,7 +269,9 @@ def print_lines(lines: Iterable[Line], console: Console = out) -> None:
 
 def print_json(value: Any) -> None:
     """Print `value` as one JSON document on standard output; it may contain records."""
-    json.dump(value, sys.stdout, indent=2, ensure_ascii=False, default=_plain)
+    encoding = sys.stdout.encoding or "utf-8"
+    is_narrow = codecs.lookup(encoding).name != "utf-8"
+    json.dump(value, sys.stdout, indent=2, ensure_ascii=is_narrow, default=_plain)
     sys.stdout.write("\n")
 
 

@@ -90,8 +90,10 @@ def _lines(found: "Difference") -> Iterator[str]:
     )
     if found.manifest:
         yield f"  other parts that differ: {', '.join(found.manifest)}"
-        if not found.rows and "lineage (decisions)" in found.manifest:
-            yield "    the same was decided by others, or for other reasons"
+    for table in found.lineage:
+        yield f"  lineage/{table.name}: {table.added:,} rows added, {table.removed:,} removed"
+    if not found.rows and any(table.name == "decisions" for table in found.lineage):
+        yield "    the same was decided by others, or for other reasons"
     for kind in _KINDS:
         lines = [_row(row) for row in found.rows if row.kind == kind]
         if lines:

@@ -529,11 +529,9 @@ def patched_release(store: Store, dataset: str, version: str) -> PatchedRelease 
 
 def _sources_corrected_since(store: Store, built: StoredRelease) -> list[str]:
     """Return the names of the sources whose terms were corrected after a release."""
-    shown = {
-        one.entity_id: one.correction and one.correction.entity_id for one in built.manifest.sources
-    }
+    shown = {one.entity_id: one.terms for one in built.manifest.sources}
     now = corrections_of(store, shown)
-    return sorted({one[1].source for id_, one in now.items() if one[0] != shown[id_]})
+    return sorted({one.source for id_, (_, one) in now.items() if one.terms != shown[id_]})
 
 
 def _has_notices_since(store: Store, built: StoredRelease) -> bool:

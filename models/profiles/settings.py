@@ -22,6 +22,7 @@ from loupe.schemas.checkout import default_environments
 from loupe.schemas.errors import ConfigurationError
 from loupe.schemas.processes import write_atomically
 from loupe.schemas.validation import at_home, nearest_hint, rule_of
+from loupe.schemas.wording import storable
 
 PREFIX = "LOUPE_"
 _READ_ELSEWHERE = ("LOUPE_PROFILE__", "LOUPE_TESTS_")  # by the loader and the tests
@@ -145,6 +146,12 @@ def load_settings(**overrides: object) -> Settings:
             problems.append(f"{variable}: {rule_of(problem)}, got {problem['input']!r}")
         what = f"the settings cannot be used: {'; '.join(problems)}"
         raise ConfigurationError(what) from error
+    home = str(settings.home)
+    if storable(home) != home:
+        raise ConfigurationError(
+            f"the home {storable(home)} has a name that is no UTF-8; rename it, or set LOUPE_HOME "
+            f"to another folder"
+        )
     close_home(settings.home)
     if settings.home.is_dir() and (overrides.get("home") or os.environ.get(f"{PREFIX}HOME")):
         _record(settings.home)
@@ -189,7 +196,7 @@ def make_home(home: Path) -> None:
     """Create the home, closed to other users, unless it exists.
 
     Raises:
-        ConfigurationError: a file is in its place.
+        ConfigurationError: a file is in its place, or it cannot be made there.
     """
     if home.is_dir():
         return
@@ -197,6 +204,11 @@ def make_home(home: Path) -> None:
         home.mkdir(mode=0o700, parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError) as error:
         raise ConfigurationError(f"the home {home} is not a folder: {error.strerror}") from error
+    except FileNotFoundError as error:  # where no folders can be made, such as in /proc
+        raise ConfigurationError(
+            f"the home {home} cannot be made: the system refuses the folder {error.filename}; set "
+            f"LOUPE_HOME to another one"
+        ) from error
     _record(home)
 
 

@@ -4,6 +4,7 @@ import errno
 import os
 import re
 import stat
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -60,6 +61,29 @@ def test_without_arguments_the_commands_are_listed() -> None:
     result = CliRunner().invoke(app, [])
     assert "Usage" in result.output
     assert "import" in result.output
+
+
+@pytest.mark.parametrize("streams", ["", "<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_closed_and_narrow_streams_do_not_break_a_command(tmp_path: Path, streams: str) -> None:
+    command = f"{sys.executable} -m loupe.flows.cli.main check --source 'A man.' --rewrite 'A – ✓'"
+    variables = {"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0", "LOUPE_HOME": str(tmp_path)}
+    done = subprocess.run(
+        ["bash", "-c", f"{command} {streams}"],
+        env={**os.environ, **variables},
+        capture_output=True,
+        check=False,
+    )
+    assert (done.returncode, b"Traceback" in done.stderr) == (0, False)
+
+
+@pytest.mark.parametrize("name", ["/proc/home", os.fsdecode(b"\xff")])
+def test_a_home_that_cannot_be_made_is_a_sentence(
+    loupe: Loupe, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setenv("LOUPE_HOME", str(tmp_path / name))
+    refused = loupe("import", "json-lines", str(source))
+    assert refused.exit_code == 2
+    assert re.search("error: the home .*set LOUPE_HOME to another", refused.err)
 
 
 @pytest.fixture
@@ -155,12 +179,13 @@ def test_wrong_arguments_give_a_one_sentence_error(loupe: Loupe) -> None:
         (["run", "build-ufine3c", "--config", "none.toml"], "none.toml cannot be read: does not"),
         (["run", "build-ufine3c", "--profile", "[/x].toml"], "no profile '[/x].toml'"),
         (["cost", "--config", "none.toml"], "none.toml cannot be read: does not"),
+        (["quarantine", "x", "--limit", "9" * 20], "99999999999999999999 is too large; expected"),
         (["quarantine", "x", "--retry"], "--retry needs a dataset and a --reason"),
     ]
     for arguments, sentence in cases:
         refused = loupe(*arguments)
         assert refused.exit_code == 2, arguments
-        assert refused.err.splitlines()[-1].startswith("error: "), arguments
+        assert refused.err.splitlines()[-1].lower().startswith("error: "), arguments
         assert sentence in refused.err, arguments
         assert "Traceback" not in refused.err, arguments
         assert refused.out == "", arguments

@@ -1,6 +1,7 @@
 """The command `loupe release diff`."""
 
 import json
+import re
 import shutil
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -115,6 +116,7 @@ def test_different_releases_give_exit_code_1(home: Home) -> None:
     assert "ufine3c 1.0.0 → ufine3c 1.1.0" in output
     assert "rows: 1 added, 1 removed; 11 the same" in output
     assert "+ Somebody new, in [red]." in output
+    assert re.search(r"lineage/decisions: \d+ rows added, \d+ removed", output)
     assert "CUHK-PEDES: dir/0.jpg (images/1.jpg)" in output
     result = loupe_release("diff", f"{DATASET}@1.1.0", f"{DATASET}@1.0.0", "--json")
     found = json.loads(result.stdout)

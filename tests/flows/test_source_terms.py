@@ -125,6 +125,21 @@ def test_a_changed_build_file_corrects_the_terms_of_later_releases_only(
     assert "under earlier terms of people" in built_before["warnings"][0]
 
 
+def test_terms_that_are_corrected_back_leave_no_trace_in_a_release(
+    build: Builder, tmp_path: Path
+) -> None:
+    first = build("0.1.0", "CC0-1.0").json
+    build("0.2.0", "CC-BY-4.0")
+    again = build("0.1.0", "CC0-1.0")
+    assert again.json["release_id"] == first["release_id"]
+    assert again.json["warnings"] == first["warnings"]
+    (source,) = read_manifest(Path(build("0.3.0", "CC0-1.0").json["release"])).sources
+    assert (source.licence, source.correction) == ("CC0-1.0", None)
+    (source,) = read_manifest(Path(build("0.4.0", "CC-BY-4.0").json["release"])).sources
+    assert source.correction is not None
+    assert (source.licence, source.correction.number) == ("CC-BY-4.0", 3)
+
+
 def test_terms_that_the_build_file_omits_do_not_change(build: Builder) -> None:
     build("0.1.0", "CC-BY-4.0", citation="The authors, 2026")
     again = build("0.2.0", "", correction="")

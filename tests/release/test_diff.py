@@ -166,6 +166,12 @@ def test_damaged_releases_are_not_compared(sound: Path, copy: Path) -> None:
     with pytest.raises(UsageError, match="there is no release in"):
         compare_releases(sound, sound.parent)
     (shard,) = (copy / "data").glob("*.parquet")
+    damaged = bytearray(whole := shard.read_bytes())
+    damaged[500] ^= 1
+    shard.write_bytes(damaged)
+    with pytest.raises(IntegrityError, match=r"\.parquet is damaged or was changed: its SHA-256"):
+        compare_releases(sound, copy)
+    shard.write_bytes(whole)
     shard.write_bytes(shard.read_bytes()[:-9])
     with pytest.raises(IntegrityError, match="expected"):
         compare_releases(sound, copy)

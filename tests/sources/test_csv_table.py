@@ -44,6 +44,39 @@ def test_other_encodings_are_stated(tmp_path: Path) -> None:
         rows(path, NAMED.model_copy(update={"encoding": "klingon"}))
 
 
+@pytest.mark.parametrize("whole", [2, 200])
+def test_a_damaged_byte_spoils_its_line_of_a_utf_8_table_only(tmp_path: Path, whole: int) -> None:
+    path = tmp_path / "coats.csv"
+    line = "{}.jpg,Ein grüner Mantel und ein weißer Hut\n"
+    text = "file_name,caption\n" + "".join(map(line.format, range(whole)))
+    path.write_bytes(text.encode() + b"last.jpg,Ein wei\xdfer Hut\n")
+    found = rows(path, None)
+    captions = [one.captions for one in found if isinstance(one, SourceRow)]
+    assert captions == [("Ein grüner Mantel und ein weißer Hut",)] * whole + [()]
+    assert [one.reason for one in found if isinstance(one, BadRow)] == ["invalid_unicode"]
+
+
+def test_values_that_libraries_write_for_a_missing_one_are_no_identity(tmp_path: Path) -> None:
+    path = tmp_path / "photos.csv"
+    missing = ["nan", "NaN", "None", "null", "<NA>", "N/A"]
+    lines = [f"{number}.jpg,{one},A mug" for number, one in enumerate([*missing, "Nana", "0"])]
+    path.write_text("\n".join(["image,identity,caption", *lines]), encoding="utf-8")
+    found = rows(path, None)
+    reasons = [one.reason for one in found if isinstance(one, BadRow)]
+    assert reasons == ["missing_identity"] * len(missing)
+    assert [one.identity for one in found if isinstance(one, SourceRow)] == ["Nana", "0"]
+
+
+def test_one_name_in_two_normal_forms_is_one_identity(tmp_path: Path) -> None:
+    path = tmp_path / "photos.csv"
+    lines = ["identity,caption", "caf\u00e9,A mug", "cafe\u0301,A cup"]
+    path.write_text("\n".join(lines), encoding="utf-8")
+    (row,) = rows(path, TableColumns(identity="identity"))
+    assert isinstance(row, SourceRow)
+    assert (row.identity, row.captions) == ("caf\u00e9", ("A mug", "A cup"))
+    assert {"caf\u00e9.jpg", "cafe\u0301.jpg"} <= {row.file_path, *row.other_paths}
+
+
 def test_a_missing_column_is_named_with_the_nearest(tmp_path: Path) -> None:
     path = tmp_path / "shop.csv"
     path.write_text(TEXT, encoding="utf-8")
@@ -51,6 +84,15 @@ def test_a_missing_column_is_named_with_the_nearest(tmp_path: Path) -> None:
         rows(path, TableColumns(identity="sku", captions=("titel",)))
     with pytest.raises(FormatError, match="state the column of the image or its path"):
         rows(path, None)
+
+
+def test_a_repeated_column_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "shop.csv"
+    path.write_text("file_name,caption,Caption\n1.jpg,A mug,A cup\n", encoding="utf-8")
+    with pytest.raises(FormatError, match=r"shop.csv has two columns called 'caption'; rename"):
+        rows(path, None)
+    with pytest.raises(FormatError, match="two columns called 'caption'"):
+        list(importer_for("json-lines").rows(path))
 
 
 def test_every_line_is_a_row_or_a_bad_row(tmp_path: Path) -> None:

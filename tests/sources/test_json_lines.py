@@ -43,6 +43,35 @@ def test_the_split_of_a_record_takes_precedence_over_the_options(tmp_path: Path)
     assert found == [("0.jpg", "train"), ("7", "val")]
 
 
+def test_a_field_with_two_values_is_refused_with_its_record_alone(tmp_path: Path) -> None:
+    twice = '{"file_name": "1.jpg", "captions": ["A cat."], "captions": ["A dog."]}'
+    inner = '{"file_name": "2.jpg", "captions": [{"caption": "A cat.", "caption": "A dog."}]}'
+    equal = '{"file_name": "3.jpg", "file_name": "3.jpg", "captions": ["A cat."]}'
+    lines = [twice, inner, equal]
+    for text, name in (("\n".join(lines), "json-lines"), (f"[{', '.join(lines)}]", "json")):
+        path = tmp_path / name
+        path.write_text(text, encoding="utf-8")
+        rows = list(importer_for(name).rows(path))
+        bad = [(one.index, one.reason, one.detail) for one in rows if isinstance(one, BadRow)]
+        assert bad == [
+            (0, "duplicate_field", "captions is there twice, with different values, wanted one"),
+            (1, "duplicate_field", "caption is there twice, with different values, wanted one"),
+        ]
+        assert [row.file_path for row in rows if isinstance(row, SourceRow)] == ["3.jpg"]
+
+
+def test_two_ways_to_write_a_path_are_one_image(tmp_path: Path) -> None:
+    lines = [LINE, LINE.replace("0.jpg", "./0.jpg")]
+    rows = read(tmp_path, "\n".join(lines))
+    assert [one.identity for one in rows if isinstance(one, SourceRow)] == ["0.jpg", "0.jpg"]
+
+
+def test_an_identity_of_endless_digits_is_a_sentence(tmp_path: Path) -> None:
+    (row,) = read(tmp_path, LINE.replace('"url"', f'"identity": {"1" * 5000}, "url"'))
+    assert isinstance(row, BadRow)
+    assert row.detail == "identity is a number of more than 400 digits, wanted a name"
+
+
 def test_a_malformed_line_is_rejected_alone(tmp_path: Path) -> None:
     lines = [LINE, "", '{"file_name": "1.jpg", "captions": [', "[1]", f"\ufeff  {LINE}\r"]
     rows = read(tmp_path, "\n".join(lines))

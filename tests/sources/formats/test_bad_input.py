@@ -1,5 +1,9 @@
 """Files that are damaged or not as stated: one sentence with the place, and the rest is read."""
 
+import datetime as dt
+import decimal
+import os
+import re
 from pathlib import Path
 
 import pytest
@@ -9,6 +13,7 @@ from loupe.schemas.errors import FormatError
 from loupe.sources.images import ImageProblem, inspect_each
 from loupe.sources.importer import importer_for, read_source
 from loupe.sources.records import BadRow, ReadOptions, SourceRow
+from loupe.sources.remote import located
 from tests.sources.formats.writing import FORMATS, jpeg, parquet, pictures, webdataset
 
 Rows = list[SourceRow | BadRow]
@@ -67,6 +72,60 @@ def test_an_image_column_of_another_type_is_a_sentence(tmp_path: Path) -> None:
     pq.write_table(pa.table({"image": [1, 2], "caption": ["a", "b"]}), tmp_path / "a.parquet")
     with pytest.raises(FormatError, match=r"got 1, wanted an image: bytes, an object of bytes and"):
         rows_of("parquet", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("column", "got"),
+    [
+        ("caption", r"\(1 bytes\)"),
+        ("identity", r"\(1 bytes\)"),
+        ("split", "2020-01-01"),
+        ("person", "1.50"),
+    ],
+)
+def test_columns_of_other_types_are_a_sentence(tmp_path: Path, column: str, got: str) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    values = {
+        "caption": b"a",
+        "identity": b"a",
+        "split": dt.date(2020, 1, 1),
+        "person": decimal.Decimal("1.50"),
+    }
+    fields = {"image": ["1.jpg"], "caption": ["A mug"], column: [values[column]]}
+    pq.write_table(pa.table(fields), tmp_path / "a.parquet")
+    stated = TableColumns(identity="person") if column == "person" else None
+    (fault,) = [one for one in rows_of("parquet", tmp_path, stated) if isinstance(one, BadRow)]
+    assert fault.reason == "wrong_type"
+    assert re.search(f'{column}.* has the wrong type: got "{got}", wanted', fault.detail)
+
+
+def test_two_columns_of_one_name_are_refused_if_they_are_used(tmp_path: Path) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    path = tmp_path / "a.parquet"
+    values = [pa.array([one]) for one in ("1.jpg", "A mug", "A cup", "x", "y")]
+    names = ["image", "caption", "Caption", "size", "size"]
+    pq.write_table(pa.Table.from_arrays(values, names=names), path)
+    with pytest.raises(FormatError, match=r"a.parquet has two columns called 'caption'; rename"):
+        rows_of("parquet", path)
+    names[2] = "title"
+    pq.write_table(pa.Table.from_arrays(values, names=names), path)
+    assert [one.captions for one in usable(rows_of("parquet", path))] == [("A mug",)]
+
+
+def test_a_pipe_is_refused_instead_of_waited_for(tmp_path: Path) -> None:
+    pipe = tmp_path / "a.parquet"
+    os.mkfifo(pipe)
+    for read in (
+        lambda: located(pipe, "", tmp_path),
+        lambda: rows_of("parquet", tmp_path),
+        lambda: located(Path("/dev/null"), "", tmp_path),
+    ):
+        with pytest.raises(FormatError, match=r"is a (pipe|device), and a source is read several"):
+            read()
 
 
 def test_a_tar_shard_that_is_cut_keeps_what_is_before_and_after(tmp_path: Path) -> None:
