@@ -21,7 +21,9 @@ test quick soak: export OMP_NUM_THREADS := 1
 help:  ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
+# uv is linked there, so that it is on PATH where the environment is active
 setup: $(VENV)/.ready  ## Make the project's environment from requirements.lock
+	@ln -sf $(realpath $(UV)) $(BIN)/uv
 
 $(VENV)/.ready: requirements.lock pyproject.toml | $(UV)
 	$(UV) venv --quiet --allow-existing --python '>=3.11,<3.13' $(VENV)

@@ -160,17 +160,28 @@ def pipeline_of(values: Mapping[str, Any], folder: Path, what: str) -> Pipeline:
         if not isinstance(values[key], list):
             said = f"{key} must be a list of tables: write [[{key}]] above each"
             raise ConfigurationError(f"{what}: {said}")
-    return Pipeline(
+    made = Pipeline(
         values["dataset"],
         version=values["version"],
         seed=values.get("seed", 0),
         max_unusable_share=values.get("max_unusable_share", 0.5),
         faces=values.get("faces", "keep"),
         tags=values.get("tags", ()),
-        sources=[source(**one) if isinstance(one, dict) else one for one in values["sources"]],
+        sources=[
+            _stated_source(one, number, what) for number, one in enumerate(values["sources"], 1)
+        ],
         steps=[_stated_step(one, number, what) for number, one in enumerate(values["steps"], 1)],
         folder=folder,
     )
+    made.where = what
+    return made
+
+
+def _stated_source(stated: Any, number: int, what: str) -> Any:
+    try:
+        return source(**stated) if isinstance(stated, dict) else stated
+    except UsageError as error:
+        raise ConfigurationError(f"{what}: [[sources]] {number}: {error}") from error
 
 
 _PARTS: Mapping[str, Callable[..., Part]] = {"gate": gate, "release": release}

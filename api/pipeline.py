@@ -41,7 +41,7 @@ from loupe.schemas.base import DATASET_PATTERN, VERSION_PATTERN, EntityRecord
 from loupe.schemas.build import SourceSpec, VideoSourceSpec, format_name
 from loupe.schemas.chat import NamedModel
 from loupe.schemas.embedding import BuiltinEmbedder
-from loupe.schemas.errors import UsageError
+from loupe.schemas.errors import ConfigurationError, UsageError
 from loupe.schemas.faces import Faces
 from loupe.schemas.faithfulness import FaithfulnessReport
 from loupe.schemas.plugins import plugins
@@ -146,9 +146,11 @@ def source(
 
 
 def _source_spec(
-    stated: Mapping[str, Any], dataset: str, folder: Path
+    stated: Mapping[str, Any], dataset: str, folder: Path, where: str
 ) -> SourceSpec | VideoSourceSpec:
     """Return the source that is stated, by default called after its annotations.
+
+    `where` is the place of its pipeline, for errors.
 
     Raises:
         ConfigurationError: a key is unknown, missing or invalid.
@@ -160,8 +162,10 @@ def _source_spec(
     if values.get("format") == VIDEOS:
         del values["format"]
         values["videos"] = str(values.pop("annotations", ""))
-        return validated(VideoSourceSpec, values, f"source {values['name']!r}", folder=folder)
-    return validated(SourceSpec, values, f"source {values['name']!r}", folder=folder)
+        return validated(
+            VideoSourceSpec, values, f"{where}: source {values['name']!r}", folder=folder
+        )
+    return validated(SourceSpec, values, f"{where}: source {values['name']!r}", folder=folder)
 
 
 class Gate(Part):
@@ -479,8 +483,11 @@ class Pipeline:
         Raises:
             UsageError: a source, step, gate or setting cannot be used as stated.
         """
-        caller = sys._getframe(2).f_globals.get("__file__")
+        frame = sys._getframe(2)
+        caller = frame.f_globals.get("__file__")
         here = Path(caller).parent if caller else Path.cwd()
+        named = f"pipeline {name!r}"
+        self.where = f"{Path(caller).name} (line {frame.f_lineno})" if caller else named
         self.folder = Path(folder).absolute() if folder is not None else here.absolute()
         self.name = name
         self.version = version
@@ -650,7 +657,9 @@ class Pipeline:
             "policies": {one.name: one.policy for one in self.parts if isinstance(one, Gate)},
             "limit": limit,
             "test_share": released[-1].test_share if released else None,
-            "sources": [_source_spec(one, self.name, self.folder) for one in self.sources],
+            "sources": [
+                _source_spec(one, self.name, self.folder, self.where) for one in self.sources
+            ],
         }
         return validated(OwnBuild, values, f"pipeline {self.name!r}")
 
@@ -721,7 +730,11 @@ class Pipeline:
         """Load every prompt and page; refuse models that only know drawn worlds elsewhere."""
         yield from check_videos(build.sources, build.test_share)
         for part in self.parts:
-            part.values(profile)
+            try:
+                part.values(profile)
+            except ConfigurationError as error:
+                remedy = "correct the step where it is stated"
+                yield lacking(f"step {part.name}", f"{self.where}: {error}", remedy)
             if isinstance(part, Gate):
                 yield from part.check_page(self.name)
         if all(map(is_drawn, build.sources)):

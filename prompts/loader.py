@@ -105,10 +105,11 @@ def load_prompt(prompt_id: str, folder: Path = _FOLDER, *, needs_header: bool = 
     try:
         document = frontmatter.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        known = ", ".join(sorted(file.stem for file in folder.glob("*.md")))
-        raise ConfigurationError(
-            f"there is no prompt {prompt_id!r}; there is: {known}, or give the path of a .md file"
-        ) from None
+        what = f"there is no prompt {prompt_id!r}"
+        if not prompt_id.endswith(".md"):
+            known = ", ".join(sorted(file.stem for file in folder.glob("*.md")))
+            what = f"{what}; there is: {known}, or give the path of a .md file"
+        raise ConfigurationError(what) from None
     except UnicodeDecodeError as error:
         raise ConfigurationError(f"{path.name} is not UTF-8: {error.reason}") from error
     except yaml.YAMLError as error:

@@ -76,6 +76,7 @@ from loupe.schemas.wording import first_of, many
 from loupe.services.environments import (
     EnvironmentName,
     environment_folder,
+    found_uv,
     is_installed,
     lock_file,
 )
@@ -469,7 +470,7 @@ def _check_engine(settings: Settings) -> Iterator[Finding]:
 
 def _check_environments(settings: Settings) -> Iterator[Finding]:
     """Check what installs the servers with environments of their own, and which are installed."""
-    if uv := shutil.which("uv"):
+    if uv := found_uv(settings.environments):
         yield fine("uv", uv)
     else:
         yield absent("uv", "not found; installs Label Studio and LightlyStudio", "pip install uv")

@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple
 from loupe.schemas.columns import TableColumns
 from loupe.schemas.errors import FormatError, UsageError
 from loupe.sources.columns import CAPTIONS, IMAGES, Found, RecordImporter
+from loupe.sources.files import exported_licence
 from loupe.sources.images import is_file_below
 from loupe.sources.importer import IMPORTERS, importer_for, likely_formats, parsing_formats
 from loupe.sources.parquet import ParquetImporter
@@ -47,6 +48,7 @@ class Sniffed(NamedTuple):
         images: the folder of the images, if it is another than that of the annotations.
         lacks_images: whether images are called after their identity, and no such file is there.
         repeated: a column that may say what the image shows, if none is known to.
+        licence: that of the exported release that it is, if it is one.
     """
 
     format: str
@@ -56,6 +58,7 @@ class Sniffed(NamedTuple):
     images: Path | None = None
     lacks_images: bool = False
     repeated: str | None = None
+    licence: str | None = None
 
     def table(
         self, annotations: str, name: str, licence: str | None = None, images: str | None = None
@@ -71,6 +74,8 @@ class Sniffed(NamedTuple):
         lines = [f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in keys.items()]
         if licence is not None:
             lines.append(f"licence = {json.dumps(licence, ensure_ascii=False)}")
+        elif self.licence is not None:
+            lines.append(f"# licence: that of the exported release, {self.licence} (export.json)")
         elif IMPORTERS[self.format].homepage is None:
             lines.append(
                 '# licence = "CC-BY-4.0"   # the terms of the images: a release needs them'
@@ -118,7 +123,8 @@ def sniff(path: Path, stated: TableColumns | None = None) -> Sniffed:
     images = None if folder == root else folder
     lacks_images = is_named_by_identity and folder is None
     repeated = None if _has_identity(fields, columns) else _repeated(first, columns)
-    return Sniffed(name, columns, fields, rows, images, lacks_images, repeated)
+    licence = exported_licence(path)
+    return Sniffed(name, columns, fields, rows, images, lacks_images, repeated, licence)
 
 
 def _has_identity(fields: Iterable[str], columns: Mapping[str, Any]) -> bool:

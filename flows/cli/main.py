@@ -7,9 +7,10 @@ import os
 import sys
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+import typer.core
 
 from loupe.flows.cli import (
     annotator,
@@ -40,7 +41,7 @@ from loupe.flows.cli.commands import INTERRUPTED, command
 from loupe.flows.cli.options import settings, within_memory
 from loupe.flows.cli.output import heartbeat, note, say
 from loupe.flows.engine.stopping import stopped_by_signals
-from loupe.schemas.errors import ConfigurationError, LoupeError
+from loupe.schemas.errors import ConfigurationError, LoupeError, UsageError
 
 _STOPPED = (INTERRUPTED, 143)  # 143 by SIGTERM
 _CONTINUES = "nothing is left half-written: run again to continue"
@@ -56,8 +57,30 @@ _UNWRITABLE = (*_FULL, errno.EROFS, errno.EFBIG)
 _FORBIDDEN = (errno.EACCES, errno.EPERM)
 _MISNAMED = (errno.ENAMETOOLONG, errno.ELOOP, errno.ENOTDIR, errno.EISDIR)
 
+
+class _Commands(typer.core.TyperGroup):
+    """The commands and their groups."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Return a command; name the group of one that is stated without it.
+
+        Raises:
+            UsageError: only a group has such a command.
+        """
+        name = args[0] if args else ""
+        groups = [
+            f"loupe {group} {name}"
+            for group, one in self.commands.items()
+            if name in getattr(one, "commands", ())
+        ]
+        if name not in self.commands and groups:
+            raise UsageError(f"there is no command {name!r}; did you mean {' or '.join(groups)}?")
+        return super().resolve_command(ctx, args)
+
+
 app = typer.Typer(
     name="loupe",
+    cls=_Commands,
     help="Build reviewed, versioned and traceable image-text retrieval datasets.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,

@@ -71,7 +71,9 @@ def init(
     name = name or _asked("What is the dataset called?", "--name", f"my-{source_name(data)}")
     _require(DATASET_PATTERN, name, "--name")
     licence = licence or _asked(
-        "Under which terms may the images and texts be used?", "--licence", "CC-BY-4.0"
+        "Under which terms may the images and texts be used?",
+        "--licence",
+        found.licence or "CC-BY-4.0",
     )
     if near := nearest_licence(licence):
         raise UsageError(f"{licence!r} is no known licence (--licence); did you mean {near!r}?")

@@ -50,7 +50,9 @@ def ensure_environment(name: EnvironmentName, root: Path) -> Path:
     root.mkdir(parents=True, exist_ok=True)
     with locked(root / f"{name}.lock"):
         if not is_installed(name, root):
-            uv = _found_uv(root)
+            uv = found_uv(root)
+            if uv is None:
+                raise ConfigurationError("uv is not on the PATH; install it with: pip install uv")
             shutil.rmtree(folder, ignore_errors=True)
             _run(uv, root, "venv", "--quiet", "--python", sys.executable, str(folder))
             _run(
@@ -87,13 +89,10 @@ def environment_python(folder: Path) -> Path:
     return folder / "bin" / "python"
 
 
-def _found_uv(root: Path) -> str:
-    """Return uv: the one on the PATH, or that of `make setup`, beside the environments."""
+def found_uv(root: Path) -> str | None:
+    """Return uv: the one on the PATH, or that of `make setup`, beside the environments `root`."""
     of_setup = root.absolute().parent / ".cache" / "uv" / "bin"
-    program = shutil.which("uv") or shutil.which("uv", path=of_setup)
-    if program is None:
-        raise ConfigurationError("uv is not on the PATH; install it with: pip install uv")
-    return program
+    return shutil.which("uv") or shutil.which("uv", path=of_setup)
 
 
 def _run(uv: str, root: Path, *arguments: str) -> None:

@@ -1,6 +1,7 @@
 """Pipelines are found in files, modules and TOML, and registered as deployments of Prefect."""
 
 import re
+import tomllib
 from contextlib import closing
 from pathlib import Path
 from pkgutil import resolve_name
@@ -122,11 +123,23 @@ def test_a_file_that_cannot_be_used_is_one_sentence(
         load_pipeline(write(tmp_path, *lines))
 
 
-def test_a_missing_prompt_is_named_with_its_folder(tmp_path: Path) -> None:
+def test_what_is_found_later_is_named_with_its_file_and_its_place(tmp_path: Path) -> None:
     steps = ONE.format("x").replace("loupe.release()", 'loupe.describe("descrbe.md")')
     pipeline = load_pipeline(write(tmp_path, steps))
-    with pytest.raises(ConfigurationError, match=f"there is no prompt '{tmp_path}/descrbe.md'"):
-        pipeline.check("builtin")
+    said = {one.subject: one.detail for one in pipeline.check("builtin")}
+    assert said["step describe"] == (
+        f"shop.py (line 4): there is no prompt '{tmp_path}/descrbe.md'"
+    )
+    source = 'dataset = "x"\nversion = "0.1.0"\nsteps = []\n[[sources]]\nformat = "csv"\n'
+    stated = {
+        'licence = "CC-BY-4"': r"^shop.toml: source 'a': licence 'CC-BY-4' is no known one",
+        'licens = "x"': r"^shop.toml: \[\[sources\]\] 1: source 'a.csv': unknown key 'licens'",
+    }
+    for line, message in stated.items():
+        text = f'{source}annotations = "a.csv"\n{line}\n'
+        values = tomllib.loads(text)
+        with pytest.raises(ConfigurationError, match=message):
+            pipeline_of(values, tmp_path, "shop.toml").build()
 
 
 def test_a_model_of_drawn_worlds_is_refused_for_photographs(tmp_path: Path) -> None:

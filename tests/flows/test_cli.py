@@ -167,6 +167,7 @@ def test_an_empty_quarantine(loupe: Loupe) -> None:
 
 def test_wrong_arguments_give_a_one_sentence_error(loupe: Loupe) -> None:
     cases = [
+        (["export", "x"], "there is no command 'export'; did you mean loupe release export?"),
         (["import", "jsonl", "x.jsonl"], "no format is called 'jsonl'; did you mean json?"),
         (["import", "../x", "x.jsonl"], "no format is called '../x'"),
         (["import", "json-lines", "x.jsonl", "--name", "a b"], "source: name: must be up to 64"),

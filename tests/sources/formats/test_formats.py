@@ -1,5 +1,6 @@
 """Every format gives the images, captions, splits and identities that were written."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -89,6 +90,17 @@ def test_the_folder_of_images_is_found_beside_their_table(tmp_path: Path) -> Non
     found = sniff(tmp_path / "a.csv")
     assert found.images == tmp_path / "scans"
     assert found.columns == {"captions": ["title"]}
+
+
+def test_the_licence_of_an_export_is_that_of_its_release(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("image,title\na.jpg,A mug of clay\n")
+    assert "the terms of the images: a release needs them" in sniff(tmp_path / "a.csv").table(
+        "", ""
+    )
+    record = {"sources": [{"licence": "CC0-1.0"}], "files": [{"path": "a.csv"}]}
+    (tmp_path / "export.json").write_text(json.dumps(record))
+    table = sniff(tmp_path / "a.csv").table("a.csv", "a")
+    assert table.endswith("# licence: that of the exported release, CC0-1.0 (export.json)\n")
 
 
 def test_the_image_is_the_only_column_of_bytes_or_the_one_that_names_files(tmp_path: Path) -> None:
