@@ -855,14 +855,12 @@ def _remedy_of(wrong: Any) -> str:
     """Return how what is no step becomes one."""
     if not callable(wrong):
         return "expected a step"
-    if not str(getattr(wrong, "__module__", "")).startswith("loupe."):
+    if str(wrong.__module__).partition(".")[0] != "loupe":
         return "decorate it with @loupe.step"
     parameters = inspect.signature(wrong).parameters.values()
-    is_bare = all(one.default is not one.empty or one.kind in _STARRED for one in parameters)
-    return f"call it: {wrong.__name__}({'' if is_bare else '…'})"
-
-
-_STARRED = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    is_bare = all(one.default != one.empty or one.kind == one.VAR_KEYWORD for one in parameters)
+    name = str(wrong.__name__).rpartition(".")[2]  # `loupe.release` is a module, too
+    return f"call it: {name}({'' if is_bare else '…'})"
 
 
 def _see(spec: NamedModel) -> str:

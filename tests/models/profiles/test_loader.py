@@ -187,7 +187,7 @@ def test_an_invalid_key_is_named(subtests: pytest.Subtests, own: Path) -> None:
         ),
         ('description = "ours"', 'description = "ours"\ncolour = 1', "unknown key 'colour'"),
         ("[rewrite]", "[rewrite]\ntemprature = 1", r"unknown key 'rewrite\.temprature'"),
-        ('"openai"', '"opnai"', r"rewrite\.models\.0\.provider: .* did you mean 'openai'"),
+        ('"openai"', '"opnai"', r"rewrite\.models\.0\.provider: .*'opnai'; did you mean 'openai'"),
         (
             'name = "m"',
             'nam = "m"',
