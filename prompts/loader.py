@@ -16,7 +16,7 @@ from pydantic import Field
 from loupe.schemas.base import Record, digest_of
 from loupe.schemas.chat import ChatImage, ChatRequest
 from loupe.schemas.errors import ConfigurationError
-from loupe.schemas.validation import validated
+from loupe.schemas.validation import nearest_hint, validated
 
 _FOLDER = Path(__file__).parent
 _TEMPLATES = jinja2.sandbox.ImmutableSandboxedEnvironment(
@@ -105,9 +105,9 @@ def load_prompt(prompt_id: str, folder: Path = _FOLDER, *, needs_header: bool = 
     try:
         document = frontmatter.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        known = ", ".join(sorted(file.stem for file in folder.glob("*.md")))
+        hint = nearest_hint(prompt_id, (file.stem for file in folder.glob("*.md")))
         raise ConfigurationError(
-            f"there is no prompt {prompt_id!r}; there is: {known}, or give the path of a .md file"
+            f"there is no prompt {prompt_id!r}, and no .md file of that path; {hint}"
         ) from None
     except UnicodeDecodeError as error:
         raise ConfigurationError(f"{path.name} is not UTF-8: {error.reason}") from error
