@@ -41,7 +41,9 @@ def test_other_encodings_are_stated(tmp_path: Path) -> None:
     (first, _) = rows(path, NAMED.model_copy(update={"encoding": "cp1252"}))
     assert isinstance(first, SourceRow)
     assert first.captions[0] == "Café; noir"
-    with pytest.raises(ValidationError, match="known encoding, such as cp1252; got 'utf-88'; did you mean utf-8"):
+    with pytest.raises(
+        ValidationError, match="known encoding, such as cp1252; got 'utf-88'; did you mean utf-8"
+    ):
         TableColumns(encoding="utf-88")
 
 
