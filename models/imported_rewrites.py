@@ -5,6 +5,7 @@ import json
 from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
+from typing import Final
 
 from loupe.models.adapter import BuiltinChatModel
 from loupe.schemas.base import sha256_of
@@ -16,6 +17,8 @@ from loupe.schemas.json_stream import unique_fields
 from loupe.schemas.profile import ImportedRewrites
 from loupe.schemas.text_files import as_utf8
 from loupe.schemas.validation import fault_of
+
+EACH_LINE: Final = 'each line must be {"source": "…", "rewrite": "…"}'
 
 
 class ImportedRewritesModel(BuiltinChatModel[ImportedRewrites]):
@@ -63,15 +66,16 @@ def read_pairs(data: bytes, name: str) -> Iterator[RewritePair]:
             continue
         try:
             found = json.loads(line, object_pairs_hook=unique_fields)
+            if not isinstance(found, dict):
+                raise TypeError("it is no object")  # noqa: TRY301 - as other lines that are none
             texts = {key: found[key] for key in ("source", "rewrite") if key in found}
             yield RewritePair.model_validate(texts)
         except (ValueError, TypeError, RecursionError) as error:
             broken = isinstance(error, json.JSONDecodeError | UnicodeDecodeError)
             fault = "not JSON" if broken else fault_of(error, RewritePair)
-            raise FormatError(
-                f"{name}, line {number}: {fault}; "
-                f'each line must be {{"source": "…", "rewrite": "…"}}'
-            ) from error
+            if number == 1 and line.lstrip().startswith(b"["):
+                fault = "it begins a JSON list"
+            raise FormatError(f"{name}, line {number}: {fault}; {EACH_LINE}") from error
 
 
 def read_pairs_of(path: Path) -> Iterator[RewritePair]:

@@ -16,7 +16,7 @@ from pydantic import Field
 from loupe.schemas.base import Record, digest_of
 from loupe.schemas.chat import ChatImage, ChatRequest
 from loupe.schemas.errors import ConfigurationError
-from loupe.schemas.validation import validated
+from loupe.schemas.validation import nearest_hint, validated
 
 _FOLDER = Path(__file__).parent
 _TEMPLATES = jinja2.sandbox.ImmutableSandboxedEnvironment(
@@ -107,8 +107,8 @@ def load_prompt(prompt_id: str, folder: Path = _FOLDER, *, needs_header: bool = 
     except FileNotFoundError:
         what = f"there is no prompt {prompt_id!r}"
         if not prompt_id.endswith(".md"):
-            known = ", ".join(sorted(file.stem for file in folder.glob("*.md")))
-            what = f"{what}; there is: {known}, or give the path of a .md file"
+            hint = nearest_hint(prompt_id, (file.stem for file in folder.glob("*.md")))
+            what = f"{what}, and no .md file of that path; {hint}"
         raise ConfigurationError(what) from None
     except UnicodeDecodeError as error:
         raise ConfigurationError(f"{path.name} is not UTF-8: {error.reason}") from error

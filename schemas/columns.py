@@ -1,16 +1,30 @@
 """Which columns of records hold what."""
 
+from encodings import aliases
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from loupe.schemas.base import Record
+from loupe.schemas.validation import nearest_name
 
 
 def listed(value: object) -> object:
     """Return one name or path as a list of it, anything else as it is."""
     return (value,) if isinstance(value, str | Path) else value
+
+
+def _known_encoding(name: str) -> str:
+    try:
+        "".encode(name)
+    except (LookupError, ValueError):
+        near = nearest_name(name, aliases.aliases.values()).replace("_", "-")
+        hint = f"; did you mean {near}?" if near else ""
+        raise ValueError(
+            f"must be a known encoding, such as cp1252; got {name!r:.40}{hint}"
+        ) from None
+    return name
 
 
 class TableColumns(Record):
@@ -38,4 +52,4 @@ class TableColumns(Record):
     attribution: str | None = None
     source_url: str | None = None
     delimiter: str | None = Field(default=None, min_length=1, max_length=1)
-    encoding: str | None = None
+    encoding: Annotated[str, AfterValidator(_known_encoding)] | None = None

@@ -214,14 +214,15 @@ class PrecomputedEmbedder(_EmbedderBase):
     texts_sha256: str | None = None
 
 
-PlainModelSpec = (
+PlainModelSpec = Annotated[
     BuiltinEmbedder
     | BuiltinStillsEmbedder
     | OpenClipEmbedder
     | TransformersEmbedder
     | MllmEmbedder
-    | PluginEmbedder
-)
+    | PluginEmbedder,
+    Field(discriminator="provider"),
+]
 """The embedders that `loupe.models.registry` builds."""
 
 EmbeddingModelSpec = Annotated[PlainModelSpec | CfamEmbedder, Field(discriminator="provider")]

@@ -126,21 +126,12 @@ def as_utf8(file: BinaryIO, name: str) -> io.BufferedReader:
     return opened
 
 
-def recoded(file: BinaryIO, encoding: str, name: str) -> io.BufferedReader:
+def recoded(file: BinaryIO, encoding: str) -> io.BufferedReader:
     """Return the contents of an open file in a stated encoding as UTF-8.
 
     Bytes that are none of its characters become the replacement character.
-
-    Raises:
-        FormatError: there is no such encoding.
     """
-    try:
-        text = io.TextIOWrapper(file, encoding, "replace", newline="")
-    except LookupError as error:
-        raise FormatError(
-            f"{name}: there is no encoding {encoding!r}; state one such as cp1252"
-        ) from error
-    return io.BufferedReader(_Encoded(text))
+    return io.BufferedReader(_Encoded(io.TextIOWrapper(file, encoding, "replace", newline="")))
 
 
 class _Guarded(io.RawIOBase):

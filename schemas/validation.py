@@ -6,8 +6,9 @@ import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.resources import files
+from itertools import chain
 from pathlib import Path
-from typing import Annotated, Any, TypeVar, get_args
+from typing import Annotated, Any, NamedTuple, TypeVar, get_args, get_origin
 
 from pydantic import AfterValidator, BaseModel, ValidationError, ValidationInfo
 from pydantic_core import ErrorDetails
@@ -62,6 +63,8 @@ _PATTERNS = {
 }
 """What texts of these patterns are, in words."""
 ModelT = TypeVar("ModelT", bound=BaseModel)
+_Form = type[BaseModel]
+_NAME = re.compile(r"\w+")
 
 
 def fault_of(
@@ -83,13 +86,34 @@ def fault_of(
     if not isinstance(error, ValidationError):
         return next(iter(str(error).splitlines()), "") or type(error).__name__
     faults = error.errors(include_url=False)
+    faults = _of_one_type(faults, form)
     # A misspelt key is unknown, and the right one is missing: the first says more.
     first = next((one for one in faults if _is_misspelt(one, form)), faults[0])
-    table, steps = _table_at(first["loc"], tables or {})
-    return table + _sentence_of(first, steps, form, see)
+    found = _followed(form, first["loc"])
+    table, steps = _table_at(found.steps, tables or {})
+    return table + _sentence_of(first, steps, found.forms, see)
 
 
-def _table_at(loc: tuple[int | str, ...], tables: Mapping[str, Any]) -> tuple[str, Sequence[Any]]:
+def _of_one_type(faults: list[ErrorDetails], form: _Form | None) -> list[ErrorDetails]:
+    """Return the faults of the first one's place; of several types, those of the likeliest.
+
+    That is the type with the fewest faults; of a table, no type that is none.
+    """
+    at = _followed(form, faults[0]["loc"]).tried
+    if at is None:
+        return faults
+    of_types: dict[int | str, list[ErrorDetails]] = {}
+    for one in faults:
+        if len(one["loc"]) > at and one["loc"][:at] == faults[0]["loc"][:at]:
+            of_types.setdefault(one["loc"][at], []).append(one)
+    return min(of_types.values(), key=lambda many: (_is_other_type(many[0]), len(many)))
+
+
+def _is_other_type(fault: ErrorDetails) -> bool:
+    return fault["type"] == "literal_error" and isinstance(fault["input"], Mapping)
+
+
+def _table_at(loc: Sequence[int | str], tables: Mapping[str, Any]) -> tuple[str, Sequence[Any]]:
     """Return how the table of an array that holds `loc` is called, and the place in it."""
     if len(loc) < 2 or not isinstance(loc[1], int):
         return "", loc
@@ -103,7 +127,7 @@ def _table_at(loc: tuple[int | str, ...], tables: Mapping[str, Any]) -> tuple[st
 
 
 def _sentence_of(
-    first: ErrorDetails, steps: Sequence[Any], form: type[BaseModel] | None, see: str
+    first: ErrorDetails, steps: Sequence[Any], forms: Sequence[_Form], see: str
 ) -> str:
     place = "".join(map(_printable, ".".join(map(str, steps))))
     message = rule_of(first)
@@ -111,7 +135,9 @@ def _sentence_of(
         is_own = first["type"] == "value_error" or not message.startswith("must ")
         return message if is_own else f"it {message}"
     if first["type"] == "extra_forbidden":
-        return unknown_key(place, known_keys(form, first["loc"]), see)
+        return _unknown_key(place, forms, see)
+    if first["type"] in ("union_tag_invalid", "union_tag_not_found"):
+        return _unknown_tag(place, first)
     if first["type"] == "missing":
         return f"{place} is missing"
     if first["type"].startswith("union_tag"):
@@ -146,8 +172,10 @@ def rule_of(fault: ErrorDetails) -> str:
 def _is_misspelt(fault: ErrorDetails, form: type[BaseModel] | None) -> bool:
     if fault["type"] != "extra_forbidden":
         return False
-    known = known_keys(form, fault["loc"])
-    return bool(difflib.get_close_matches(str(fault["loc"][-1]), known, n=1))
+    key, forms = str(fault["loc"][-1]), _followed(form, fault["loc"]).forms
+    return bool(
+        _table_of(key, forms) or nearest_name(key, chain.from_iterable(map(_fields, forms)))
+    )
 
 
 def _nearest(fault: ErrorDetails) -> str:
@@ -157,6 +185,38 @@ def _nearest(fault: ErrorDetails) -> str:
     allowed = re.findall(r"'(.*?)'", fault["ctx"]["expected"])
     nearest = difflib.get_close_matches(str(fault["input"]), allowed, n=1)
     return f"; did you mean {nearest[0]!r}?" if nearest else ""
+
+
+def _unknown_tag(place: str, fault: ErrorDetails) -> str:
+    """Return what is wrong with the key that tells which kind of table it is."""
+    key = fault["ctx"]["discriminator"].strip("'")
+    if fault["type"] == "union_tag_invalid":
+        tag, known = fault["ctx"]["tag"], re.findall(r"'(.*?)'", fault["ctx"]["expected_tags"])
+        return f"{place}.{key}: there is no {tag!r:.80}; {nearest_hint(tag, known)}"
+    written = fault["input"] if isinstance(fault["input"], Mapping) else {}
+    if misspelt := nearest_name(key, map(str, written)):
+        return f"unknown key {f'{place}.{misspelt}'!r:.80}; did you mean {key!r}?"
+    return f"{place}.{key} is missing"
+
+
+def _unknown_key(place: str, forms: Sequence[_Form], see: str) -> str:
+    """Return the message on a key that none of `forms` has."""
+    key = place.rpartition(".")[2]
+    known = sorted({name for one in forms for name in _fields(one)})
+    table = _table_of(key, forms)
+    if table and not nearest_name(key, known):
+        return f"unknown key {place!r:.80}; it belongs in {table}"
+    return unknown_key(place, known, see)
+
+
+def _table_of(key: str, forms: Sequence[_Form]) -> str:
+    """Return how to state a key in the table of one of `forms` that has it; empty if none has."""
+    for one in forms:
+        for name, annotation in _fields(one).items():
+            if any(key in _fields(inner) for inner in _records(annotation)):
+                is_list = get_origin(annotation) is tuple
+                return f"[[{name}]]" if is_list else f"{name}: {name} = {{{key} = …}}"
+    return ""
 
 
 def unknown_key(place: str, known: list[str], see: str = "") -> str:
@@ -182,13 +242,42 @@ def nearest_hint(name: str, known: Iterable[str]) -> str:
     return f"did you mean {nearest}?" if nearest else f"known are {', '.join(among) or 'none'}"
 
 
-def known_keys(form: type[BaseModel] | None, place: tuple[int | str, ...]) -> list[str]:
-    """Return the keys that are allowed beside the one at `place` in `form`, sorted."""
-    forms = [] if form is None else [form]
-    for part in place[:-1]:
-        inner = [found for one in forms for found in _records(_fields(one).get(str(part)))]
-        forms = inner or forms  # positions and tags of unions do not lead to another record
-    return sorted({name for one in forms for name in _fields(one)})
+class _Followed(NamedTuple):
+    """A place in a file.
+
+    Attributes:
+        forms: the records that may have its last key.
+        steps: the place as it is written in the file.
+        tried: where the place of pydantic names a type, as it does where several are allowed.
+    """
+
+    forms: Sequence[_Form]
+    steps: Sequence[int | str]
+    tried: int | None
+
+
+def _followed(form: _Form | None, loc: Sequence[int | str]) -> _Followed:
+    forms: Sequence[_Form] = [] if form is None else [form]
+    before, steps, at = forms, list[int | str](), None
+    for number, part in enumerate(loc):
+        fields = [_fields(one)[str(part)] for one in forms if str(part) in _fields(one)]
+        name = _NAME.findall(str(part))[-1:]
+        tried = [one for one in forms if part in _tags(one) or name == [one.__name__]]
+        if not fields and (tried or "[" in str(part)):
+            forms = before = tried or forms
+            at = number if at is None else at
+            continue
+        steps.append(part)
+        before = forms
+        inner = [found for annotation in fields for found in _records(annotation)]
+        forms = inner or forms  # positions do not lead to another record
+    return _Followed(before, steps, at)
+
+
+def _tags(form: _Form) -> Sequence[Any]:
+    """Return what tells a record from the others that are allowed in its place."""
+    field = form.model_fields.get("provider")
+    return () if field is None else get_args(field.annotation)
 
 
 def _fields(form: type[BaseModel]) -> dict[str, Any]:

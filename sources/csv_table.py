@@ -68,11 +68,11 @@ def _opened(path: Path, encoding: str | None) -> Iterator[io.BufferedReader]:
     """Open a table as UTF-8, in the encoding that is stated or that its bytes show.
 
     Raises:
-        FormatError: there is no such encoding, or none is recognized.
+        FormatError: none is recognized.
     """
     with open_text(path, "a table") as file:
         encoding = encoding or _encoding_of(path)
-        yield file if encoding is None else recoded(file, encoding, str(path))
+        yield file if encoding is None else recoded(file, encoding)
 
 
 def _encoding_of(path: Path) -> str | None:

@@ -25,6 +25,7 @@ from loupe.sources.bare_image import bare_image
 
 T = TypeVar("T")
 _IN_MEMORY = re.compile(r" ?<_io\.BytesIO[^>]*>")  # Pillow's name for something that is not a file
+_LFS_POINTER: Final = b"version https://git-lfs"
 UPRIGHT: Final = 1
 _ORIENTATION_TAG: Final = 0x0112
 _UPRIGHT_BY_ORIENTATION: Final = {
@@ -106,8 +107,7 @@ def opened(data: bytes, max_pixels: int) -> ImageFile:
     with _faults_refused(max_pixels):
         picture = _opened(data)
         if picture is None:
-            what = f"is not an image: begins with {data[:8]!r}, wanted JPEG, PNG, WebP or BMP"
-            raise ImageRefusedError("not_an_image", what)
+            raise ImageRefusedError("not_an_image", f"is {_other_content(data)}")
         width, height = picture.size
         if not 0 < width * height <= max_pixels:
             what = f"has {width:,}×{height:,} pixels, wanted from 1 to {max_pixels:,} in all"
@@ -117,6 +117,14 @@ def opened(data: bytes, max_pixels: int) -> ImageFile:
         if getattr(picture, "is_animated", False):
             raise ImageRefusedError("animated_image", "moves, wanted a single picture")
         return picture
+
+
+def _other_content(data: bytes) -> str:
+    if not data:
+        return "empty, it has no bytes; copy or download it again"
+    if data.startswith(_LFS_POINTER):
+        return "a pointer of Git LFS, not the image itself; fetch it: git lfs pull"
+    return f"not an image: begins with {data[:8]!r}, wanted JPEG, PNG, WebP or BMP"
 
 
 def load_pixels(picture: ImageFile) -> None:

@@ -75,8 +75,9 @@ def digest_file(path: Path) -> str:
     """Return the SHA-256 of a file as 64 hex digits, reading it in chunks.
 
     Raises:
-        FormatError: it cannot be read.
+        FormatError: it cannot be read, or is a pipe.
     """
+    refuse_pipe(path)
     try:
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()

@@ -30,7 +30,7 @@ def check(
     Judges pairs as a build does. A rewrite is faithful, suspect (a fact was added or contradicted,
     or a part has no support: a person should check it) or rejected (not a caption, a copy, a
     refusal, another language …). With --json, prints a list in the order of the pairs. The exit
-    code does not depend on the verdicts.
+    code does not depend on the verdicts; it is 2 if there is no pair.
 
     Args:
         pairs: File with one pair per line: {"source": "…", "rewrite": "…"}; "-" reads standard
@@ -42,7 +42,7 @@ def check(
             about people.
     """
     from loupe.flows.faithfulness import check_written
-    from loupe.models.imported_rewrites import read_pairs, read_pairs_of
+    from loupe.models.imported_rewrites import EACH_LINE, read_pairs, read_pairs_of
     from loupe.schemas.faithfulness import RewritePair
 
     if (source is None) != (rewrite is None) or (pairs is None) == (source is None):
@@ -53,6 +53,9 @@ def check(
         given = list(read_pairs_of(pairs))
     else:
         given = list(read_pairs(sys.stdin.buffer.read(), "standard input"))
+    if not given:
+        where = "standard input" if str(pairs) == "-" else pairs
+        raise UsageError(f"there is no pair to check in {where}; {EACH_LINE}")
     chosen = chosen_profile(profile)
     settings, limit = chosen.faithfulness, chosen.rewrite.max_characters
     asked = [name.strip() for name in checks.split(",")]

@@ -99,11 +99,16 @@ def import_(
             raise UsageError("videos cannot be imported into shards; leave out --shards")
         if licence is None:
             raise UsageError("videos need a licence; give it with --licence")
-        values |= {"name": name or _VIDEOS, "videos": path, "citation": citation or ""}
+        values |= {
+            "name": _VIDEOS if name is None else name,
+            "videos": path,
+            "citation": citation or "",
+        }
         videos = validated(VideoSourceSpec, values, "source", see=_KEYS)
         dataset, (_, report) = videos.name, import_videos(context, videos)
     else:
-        values |= {"name": name or importer_for(format_name).format, "format": format_name}
+        usual = importer_for(format_name).format
+        values |= {"name": usual if name is None else name, "format": format_name}
         stated = {
             "annotations": path,
             "images": images,

@@ -1,6 +1,7 @@
 """Fingerprints of images, and the overlap of a release with other datasets."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,14 +16,15 @@ from loupe.db.entities import (
     new_entity,
     pages,
 )
-from loupe.db.releases import find_release
-from loupe.db.store import Store
+from loupe.db.releases import StoredRelease, find_release
+from loupe.db.store import Store, is_there
 from loupe.db.work import Pending
 from loupe.flows.engine.context import RunContext
 from loupe.flows.engine.embedding import stored_image
 from loupe.flows.engine.programs import BlobProgram
 from loupe.flows.engine.report import Progress, StageReport
 from loupe.flows.engine.runner import Stage, run_stage
+from loupe.models.profiles.settings import Settings
 from loupe.release.build import Inspection
 from loupe.release.contamination import (
     Against,
@@ -289,13 +291,41 @@ def dataset_called(
     return folder_of_images(Path(text) if folder is None else folder, name)
 
 
-def _in_store(context: RunContext, text: str, split: str | None) -> Other:
+def missing_others(
+    settings: Settings, names: Iterable[str], coming: Collection[str]
+) -> Iterator[str]:
+    """Yield a sentence on each name of no dataset, unless it is one of those that are coming."""
+    for text in names:
+        if text in coming or _named_folder(text)[1] is not None:
+            continue
+        if "/" in text or "=" in text or not is_there(settings.database_url):
+            yield f"{text!r} is neither a folder nor a dataset with images nor a release"
+            continue
+        with closing(Store.open(settings.database_url)) as store:
+            try:
+                _release_called(store, text)
+            except UsageError as error:
+                yield str(error)
+
+
+def _release_called(store: Store, text: str) -> StoredRelease | None:
+    """Return the release of that name; None if it is the name of a dataset with images.
+
+    Raises:
+        UsageError: it is the name of neither.
+    """
     try:
-        release = find_release(context.store, text)
+        return find_release(store, text)
     except UsageError as error:
-        if not count_entities(context.store, text, Image.kind, states=LIVE):
+        if not count_entities(store, text, Image.kind, states=LIVE):
             message = f"{text!r} is neither a folder nor a dataset with images; as a release: "
             raise UsageError(message + str(error)) from error
+    return None
+
+
+def _in_store(context: RunContext, text: str, split: str | None) -> Other:
+    release = _release_called(context.store, text)
+    if release is None:
         _refuse_split(text, split)
         return stored_images(context, text)
 

@@ -33,6 +33,7 @@ from loupe.db.plugin_agents import plugin_agents
 from loupe.db.quarantine import dropped_counts
 from loupe.db.reviews import active_annotators
 from loupe.db.store import Store, is_there
+from loupe.flows.engine.contamination import missing_others
 from loupe.flows.engine.context import (
     IN_PROCESS,
     BuildReport,
@@ -133,6 +134,8 @@ def check_build(
         release_signer(settings)
     except ConfigurationError as error:
         findings.append(lacking("signing key", str(error), "loupe doctor"))
+    for missing in missing_others(settings, build.against, [one.name for one in build.sources]):
+        findings.append(lacking("against", missing, "name a folder, a dataset or a release"))
     of_build = list(spec.checks(build, profile))
     return [
         *findings,

@@ -25,7 +25,7 @@ from loupe.schemas.profile import (
     VllmChat,
 )
 from loupe.schemas.text_files import read_toml
-from loupe.schemas.validation import validated
+from loupe.schemas.validation import nearest_hint, validated
 
 _FOLDER = Path(__file__).parent
 _OVERRIDE = "LOUPE_PROFILE__"
@@ -48,10 +48,9 @@ def load_profile(name_or_path: str, environment: Mapping[str, str] = os.environ)
     if name_or_path in plugins("profiles"):
         path = Path(load_plugin("profiles", name_or_path))
     if "\0" not in name_or_path and not os.path.lexists(path):
+        hint = nearest_hint(name_or_path, (*profile_names(), *plugins("profiles")))
         raise ConfigurationError(
-            f"there is no profile {name_or_path!r}; there is "
-            f"{', '.join((*profile_names(), *plugins('profiles')))}, "
-            f"or give the path of a .toml file"
+            f"there is no profile {name_or_path!r}, and no .toml file of that path; {hint}"
         )
     values = read_toml(path, f"profile {name_or_path!r}")
     values.setdefault("name", path.stem)

@@ -171,6 +171,8 @@ def test_wrong_arguments_give_a_one_sentence_error(loupe: Loupe) -> None:
         (["import", "jsonl", "x.jsonl"], "no format is called 'jsonl'; did you mean json?"),
         (["import", "../x", "x.jsonl"], "no format is called '../x'"),
         (["import", "json-lines", "x.jsonl", "--name", "a b"], "source: name: must be up to 64"),
+        (["import", "json-lines", "x.jsonl", "--name", ""], "source: name: must be up to 64"),
+        (["check", "/dev/null"], "there is no pair to check in /dev/null; each line must be"),
         (["import", "json-lines", "nowhere/x.jsonl"], "the image folder nowhere is not there"),
         (["import", "json-lines", "/nowhere.jsonl"], "/nowhere.jsonl"),
         (["lineage", "abc"], "an id needs at least 6 digits; got 'abc'"),

@@ -277,6 +277,10 @@ IMPOSSIBLE: dict[str, tuple[str, str, dict[str, Any], tuple[str, ...]]] = {
         "build-ufine6926", "builtin", {"sources": [{"name": "street", "videos": "a.avi"}]},
         ("can only describe drawn people",),
     ),
+    "a comparison with a dataset that is not there": (
+        "build-recos", "builtin", {"tasks": [DRAWN], "against": ["nowhere"]},
+        ("against", "'nowhere' is neither a folder nor a dataset"),
+    ),
     "one video for two splits": (
         "build-ufine6926", "builtin",
         {"descriptions_gate": "required", "sources": [{"name": "street", "videos": "a.avi"}]},

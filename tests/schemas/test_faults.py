@@ -1,13 +1,16 @@
 """Validation errors as one sentence."""
 
 import json
+from typing import Any
 
 import pytest
-from pydantic import Field, ValidationError, model_validator
+from pydantic import BaseModel, Field, ValidationError, model_validator
 
 from loupe.schemas.base import DatasetName, NonBlank, Record, Version
+from loupe.schemas.build import Build
 from loupe.schemas.chat import ServerAddress
 from loupe.schemas.errors import ConfigurationError
+from loupe.schemas.profile import Profile
 from loupe.schemas.validation import fault_of, validated
 
 
@@ -108,6 +111,31 @@ def test_an_unknown_key_is_reported_with_the_most_similar_known_key() -> None:
     assert fault_of(error, Outer, see="the page") == "unknown key 'b'; see the page"
     inner = error_of('{"name": "a", "inner": [{"count": 1, "cuont": 1}]}')
     assert fault_of(inner, Outer) == "unknown key 'inner.0.cuont'; did you mean 'count'?"
+
+
+def test_what_one_of_several_types_lacks_is_said_as_it_is_written() -> None:
+    server = {"provider": "openai", "name": "m", "revision": "1"}
+    source = {"name": "s", "format": "csv", "annotations": "a.csv"}
+    model = "rewrite.models.0"
+    cases: list[tuple[type[BaseModel], dict[str, Any], str]] = [
+        (Profile, {**server, "provider": "openia"}, f"{model}.provider: there is no 'openia'; did"),
+        (Profile, {"providr": "openai"}, f"unknown key '{model}.providr'; did you mean 'provider'"),
+        (Profile, {**server, "temperature": 1}, f"'{model}.temperature'; it belongs in sampling: "),
+        (Profile, {**server, "base_ulr": ""}, f"'{model}.base_ulr'; did you mean 'base_url'?"),
+        (Build, {"images": {"quality": 500}}, "images.quality: must be less than or equal"),
+        (Build, {"images": "stord"}, "images: must be 'stored', got 'stord'; did you mean"),
+        (Build, {"sources": [{**source, "zzz": 1}]}, "unknown key 'sources.0.zzz'; known keys are"),
+    ]
+    for form, values, fault in cases:
+        if form is Profile:
+            values = {"name": "p", "description": "d", "rewrite": {"models": [values]}}
+        else:
+            values = {"dataset": "d", "sources": [source], **values}
+        with pytest.raises(ValidationError) as caught:
+            form.model_validate(values)
+        said = fault_of(caught.value, form)
+        assert fault in said
+        assert "engine_arguments" not in said, "keys of another provider"
 
 
 def test_other_errors_are_reduced_to_their_first_line() -> None:

@@ -187,7 +187,11 @@ def test_an_invalid_key_is_named(subtests: pytest.Subtests, own: Path) -> None:
         ),
         ('description = "ours"', 'description = "ours"\ncolour = 1', "unknown key 'colour'"),
         ("[rewrite]", "[rewrite]\ntemprature = 1", r"unknown key 'rewrite\.temprature'"),
-        ('"openai"', '"opnai"', r"rewrite\.models\.0\.provider: .*'opnai'; did you mean 'openai'"),
+        (
+            '"openai"',
+            '"opnai"',
+            r"rewrite\.models\.0\.provider: there is no 'opnai'; did you mean openai",
+        ),
         (
             'name = "m"',
             'nam = "m"',
@@ -218,7 +222,7 @@ def test_an_override_through_a_list_names_the_variable(own: Path) -> None:
 
 
 def test_a_missing_profile_is_named_with_the_existing_ones(tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match="no profile 'papr'; there is builtin, current"):
+    with pytest.raises(ConfigurationError, match=r"no profile 'papr', .*; did you mean paper"):
         load_profile("papr", NOTHING)
     with pytest.raises(ConfigurationError, match=r"no profile '.*none\.toml'"):
         load_profile(str(tmp_path / "none.toml"), NOTHING)

@@ -123,6 +123,7 @@ def test_a_pipe_is_refused_instead_of_waited_for(tmp_path: Path) -> None:
         lambda: located(pipe, "", tmp_path),
         lambda: rows_of("parquet", tmp_path),
         lambda: located(Path("/dev/null"), "", tmp_path),
+        lambda: importer_for("hf").digest(tmp_path),
     ):
         with pytest.raises(FormatError, match=r"is a (pipe|device), and a source is read several"):
             read()
