@@ -109,14 +109,15 @@ def _without_object() -> re.Pattern[str]:
     return re.compile(rf"(?:{subject})(?:(?:is|are) )?(?:{verbs})$", re.IGNORECASE)
 
 
-_BEGINNING = 4  # words of a clause
+_BEGINNING = 2  # words of a clause («mit der sie»); after «und», an article opens a main clause
 
 
 def _is_subordinate(text: str) -> bool:
     """Whether the last German clause begins as one that ends with its verb does."""
     clauses = list(_clauses(text))
     begin = clauses[-1][:_BEGINNING] if len(clauses) > 1 else []
-    return not words_of_kind("subordinates", _GERMAN).isdisjoint(begin[:-1])
+    is_joined = begin[:1] == ["und"]
+    return not is_joined and not words_of_kind("subordinates", _GERMAN).isdisjoint(begin)
 
 
 # Parts of words
@@ -135,6 +136,10 @@ def _is_part_of_word(words: Sequence[str], source: str, language: str) -> bool:
     longer = {one for one in known if one.startswith(last)}
     if not last or last in known or not longer or not has_stems(language):
         return False
+    before = words[-2].casefold() if len(words) > 1 else ""
+    follows = any(one == before and other in longer for one, other in pairwise(known))
+    if language == _GERMAN and follows and before in words_of_kind("determiners", language):
+        return True
     stems = content_words(last, language)
     if any(stems & content_words(one, language) for one in longer):
         return False
@@ -142,8 +147,6 @@ def _is_part_of_word(words: Sequence[str], source: str, language: str) -> bool:
         return len(last) <= _MOST_LETTERS
     if unknown_words(last):
         return True
-    before = words[-2].casefold() if len(words) > 1 else ""
-    follows = any(one == before and other in longer for one, other in pairwise(known))
     return follows and len(last) <= _SHORT
 
 
