@@ -147,7 +147,7 @@ def _is_part_of_word(words: Sequence[str], source: str, language: str) -> bool:
         return len(last) <= _MOST_LETTERS
     if unknown_words(last):
         return True
-    return follows and len(last) <= _SHORT
+    return (follows or before in _BEFORE_OPEN) and len(last) <= _SHORT
 
 
 def _is_inside_cluster(text: str, source: str) -> bool:

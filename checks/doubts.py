@@ -15,11 +15,12 @@ from loupe.checks.language import (
     ENGLISH,
     MARKS,
     function_words,
+    has_capitals,
     is_written_without_spaces,
 )
 from loupe.checks.phrases import begins_with, ends_with, find_phrase
 from loupe.checks.support import content_words
-from loupe.checks.text import clauses_of, one_line, sentences_of, shown, words_of
+from loupe.checks.text import clauses_of, one_line, sentences_of, shown, shown_around, words_of
 from loupe.schemas.phrases import QUOTED
 
 
@@ -82,7 +83,7 @@ _ROUGHLY = re.compile(
     re.IGNORECASE,
 )
 """How an English source itself leaves open what is so."""
-_AROUND = " .!?。！？,，:;–—-"
+_AROUND = " .!?。！？।؟,，:;–—-"
 _SET_OFF = re.compile(r"\s*(?:[,，、،.。!！:：;؛–—]|$)")
 
 
@@ -98,6 +99,22 @@ def _has_edge(pair: _Pair) -> str | None:
     if found is None or found.casefold() in pair.source.casefold():
         return None
     return f"begins or ends as an answer does: {shown(found)}"
+
+
+_INSIDE = re.compile(r"(?<=[a-z] )[A-Z][a-z]+\b")
+
+
+def _begins_again(pair: _Pair) -> str | None:
+    """Return a function word that begins a sentence inside of one («Great The woman …»)."""
+    if not has_capitals(pair.language) or pair.language == "de":  # «Sie», «Ihr»
+        return None
+    known = {match.group() for match in _INSIDE.finditer(pair.source)}
+    for match in _INSIDE.finditer(pair.text):
+        is_small = match.group().casefold() in function_words(pair.language)
+        if is_small and match.group() not in known:
+            around = shown_around(pair.text, *match.span())
+            return f"begins again inside a sentence: {around}"
+    return None
 
 
 def _set_off(text: str, language: str) -> str | None:
@@ -154,6 +171,7 @@ _TWICE = re.compile(
     re.IGNORECASE,
 )
 _TWICE_UNSPACED = re.compile(r"([^\W\d_]{3,20}?)[和与、，及とや]?\1|([^\W\d_]{2})\2\2")
+_WORD_TWICE = re.compile(r"\b(?!had|that|very|so|no|now|far)(\w+) \1\b", re.IGNORECASE)
 _TELLING = 2  # content words
 
 
@@ -164,6 +182,10 @@ def _repeats(pair: _Pair) -> str | None:
         words = content_words(match.group(), pair.language)
         if words and match.group().casefold() not in pair.source.casefold():
             return f"says the same twice in a row: {shown(match.group())}"
+    if pair.language == ENGLISH:
+        for match in _WORD_TWICE.finditer(pair.text):
+            if match.group().casefold() not in pair.source.casefold():
+                return f"says the same twice in a row: {shown(match.group())}"
     said, theirs = _counted_clauses(pair.text), _counted_clauses(pair.source)
     for clause, times in said.items():
         is_told = len(content_words(clause, pair.language)) >= _TELLING
@@ -200,13 +222,18 @@ def _mixes(pair: _Pair) -> str | None:
     match = _SLASH.search(pair.text)
     if match is not None and not {*words_of(match.group())} <= {*words_of(pair.source)}:
         return f"has two words for one thing: {shown(match.group())}"
-    if pair.language == "zh" and (other := _other_characters(pair)):
+    if (other := _other_characters(pair)) and not frozenset(other) <= frozenset(pair.source):
         return f"has characters of another script: {other}"
     return None
 
 
 def _other_characters(pair: _Pair) -> str:
-    """Return traditional characters beside a simplified source, or the reverse."""
+    """Return traditional characters beside a simplified source, or what Japanese does not use."""
+    if pair.language == "ja":
+        letters = filter(str.isalpha, pair.text)
+        return "".join(sorted(one for one in letters if not _fits(one, "euc_jp")))
+    if pair.language != "zh":
+        return ""
     for encoding, other in (("gb2312", "big5"), ("big5", "gb2312")):
         only_here = _only_in(pair.source, encoding, other)
         strange = _only_in(pair.text, other, encoding) - frozenset(pair.source)
@@ -263,6 +290,7 @@ def _has_aside(pair: _Pair) -> str | None:
 _RULES: tuple[Callable[[_Pair], str | None], ...] = (
     _has_phrase,
     _has_edge,
+    _begins_again,
     _asks,
     _repeats,
     _says_nothing,

@@ -249,7 +249,9 @@ def foreign_words(source: str, text: str, language: str = ENGLISH) -> list[str]:
     return sorted(small & (longer | words_of_kind("visual", ENGLISH)) - own)
 
 
-_NO_ENGLISH = frozenset(("rot", "rote", "Kind", "Hund", "blanc", "rouge", "vert"))
+_NO_ENGLISH = frozenset(
+    ("rot", "rote", "Kind", "Hund", "Frau", "femme", "homme", "blanc", "rouge", "vert", "grande")
+)
 """Words of other languages that English dictionaries have, which descriptions do not use."""
 _ENDINGS = ("", "e", "n", "r", "s")
 
