@@ -29,7 +29,8 @@ def cut_end(source: str, text: str, language: str = ENGLISH) -> str | None:
     text, source = _ENDS.sub("", text), _ENDS.sub("", source)
     is_subordinate = language == _GERMAN and _is_subordinate(text)
     last = ends_with("open", language, text)
-    if last and not is_subordinate and ends_with("open", language, source) is None:
+    is_left = is_subordinate or _is_left_behind(last or "", text)
+    if last and not is_left and ends_with("open", language, source) is None:
         return last
     if is_written_without_spaces(language):
         return text[-_CLUSTER:] if _is_inside_cluster(text, source) else None
@@ -44,6 +45,17 @@ def cut_end(source: str, text: str, language: str = ENGLISH) -> str | None:
 
 
 # Words that ask for another
+
+_LEFT_BEHIND = frozenset(("at", "for", "from", "to", "with"))
+_RELATIVES = frozenset(("that", "which", "who", "whom", "what"))
+_NEAR = 10  # words («who a man in a suit talks to»)
+
+
+def _is_left_behind(last: str, text: str) -> bool:
+    """Whether an English preposition belongs to a relative word before it."""
+    words = words_of(text.casefold())[-_NEAR:]
+    return last in _LEFT_BEHIND and not _RELATIVES.isdisjoint(words)
+
 
 _BEFORE_OPEN = frozenset(("and", "or", "but"))
 _OPEN_AFTER = frozenset(("her", "this", "that", "these", "some", "in", "behind", "under", "beside"))
@@ -72,7 +84,7 @@ def _clauses(text: str) -> Iterator[list[str]]:
 
 
 _WITH_PARTICLES = frozenset(("has", "have", "having", "with", "keeps", "that", "which"))
-_NEAR = 7  # words («has a black backpack on»)
+"""Words that go with one at the end («has a black backpack on»)."""
 
 
 def _is_of_verb(words: Sequence[str]) -> bool:
