@@ -47,7 +47,7 @@ def cut_end(source: str, text: str, language: str = ENGLISH) -> str | None:
 # Words that ask for another
 
 _LEFT_BEHIND = frozenset(("at", "for", "from", "to", "with"))
-_RELATIVES = frozenset(("that", "which", "who", "whom", "what"))
+_RELATIVES = frozenset(("that", "which", "who", "what"))
 _NEAR = 10  # words («who a man in a suit talks to»)
 
 
