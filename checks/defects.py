@@ -5,6 +5,7 @@ from itertools import pairwise
 
 from loupe.checks.form import form_defect
 from loupe.checks.language import ENGLISH, LETTERS
+from loupe.checks.phrases import find_phrase
 from loupe.checks.text import PROSE, Defect, Form, shown
 from loupe.schemas.phrases import QUOTED
 
@@ -19,7 +20,10 @@ def text_defect(text: str, form: Form = PROSE, like: str = "") -> Defect | None:
         form: what is asked of it.
         like: a text that counts as right, such as the source of a rewrite.
     """
-    if (refusal := refusal_in(text)) is not None:
+    refusal = refusal_in(text)
+    if refusal is None and not form.is_shown:
+        refusal = find_phrase("refusals", form.language, _own_words(text), like)
+    if refusal is not None:
         return Defect("refusal", f"is a refusal: {shown(refusal)}")
     chatter = chatter_in(text)
     if form.sentences and not form.is_shown and (match := _AGREEMENT.search(text)) is not None:

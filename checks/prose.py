@@ -277,7 +277,7 @@ def goes_on_after_commas(text: Text) -> Defect | None:
 
 _SPEAKERS = {
     "en": "i i'm i've i'll i'd me my mine we we're we've our us you your yours you're you'd let's",
-    "de": "ich mir mich mein meine meinen wir uns unser unsere du dein deine dir dich ihnen euch",
+    "de": "ich mir mich mein meine meinen wir uns unser unsere du dein deine dir dich euch",
     "fr": "je j'ai moi mon ma nous notre nos tu toi ton vous votre vos",
     "es": "yo me mi mí nosotros nuestra nuestro tú usted ustedes vosotros",
     "it": "io mi mio mia noi nostro nostra tu tuo tua voi vostro",

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 from rapidfuzz import fuzz
 
 from loupe.checks.defects import text_defect
+from loupe.checks.doubts import doubtful_forms
 from loupe.checks.language import ENGLISH
 from loupe.checks.support import (
     Part,
@@ -228,6 +229,7 @@ def _other_than_prose(pair: RewritePair, language: str) -> Iterator[str]:
         yield f"The rewrite says again what it says elsewhere: {shown(repeated)}."
     if foreign := foreign_words(pair.source, pair.rewrite, language):
         yield f"The rewrite has words of another language: {', '.join(foreign)}."
+    yield from doubtful_forms(pair.source, pair.rewrite, language)
 
 
 def _unsupported(message: str) -> Doubt:

@@ -8,7 +8,7 @@ texts: words that tell something are all but the function words of the language.
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import NamedTuple
 
 from loupe.checks.grammar import unknown_words
@@ -18,6 +18,7 @@ from loupe.checks.language import (
     is_written_without_spaces,
     scripts_of,
 )
+from loupe.checks.phrases import words_of_kind
 from loupe.checks.text import clauses_of, sentences_of, words_of
 from loupe.schemas.phrases import QUOTED
 
@@ -50,6 +51,8 @@ _FEWEST_TO_SHARE = 4  # content words from which one that is shared does not sup
 _LEAST_SHARE = 1 / 3
 _FEWEST_IN_LIST = 5  # clauses
 _MOST_BARE = 0.8
+_WITH_ARTICLES = (ENGLISH, "de", "es", "fr", "it", "nl", "pt")
+_MOST_WITHOUT = 7  # words of a clause without any article or preposition
 _FEWEST_REPEATED = 5  # content words
 
 
@@ -98,7 +101,7 @@ def _unsupported_clauses(
         words, shared = _support_of(clause, known, language)
         if words and not shared:
             rest = sentence[end - at :]
-            opens = number == 0 and bool(rest) and _is_opener(clause, language)
+            opens = number == 0 and bool(rest) and _is_opener(clause, language, at)
             is_label = opens and _DASH.match(rest) is not None
             run.append(Part(place, end, clause, words, 0, is_remark=is_label, opens=opens))
         else:
@@ -108,8 +111,10 @@ def _unsupported_clauses(
     yield from _joined(run)
 
 
-def _is_opener(clause: str, language: str) -> bool:
-    if is_written_without_spaces(language) or _has_function_word(clause, language):
+def _is_opener(clause: str, language: str, at: int) -> bool:
+    if is_written_without_spaces(language):
+        return False
+    if at > 0 and _has_function_word(clause, language):
         return False
     return len(words_of(clause)) <= _LONGEST_OPENER
 
@@ -142,6 +147,8 @@ def is_list_of_words(text: str, language: str = ENGLISH) -> bool:
     for sentence in sentences_of(text):
         clauses = clauses_of(sentence)
         bare = [one for one in clauses if not _has_function_word(one, language)]
+        if language in _WITH_ARTICLES and any(len(words_of(one)) >= _MOST_WITHOUT for one in bare):
+            return True
         is_long = len(clauses) >= _FEWEST_IN_LIST and len(bare) >= _MOST_BARE * len(clauses)
         if is_long and bare[0] == clauses[0] and ":" not in sentence:
             return True
@@ -173,16 +180,30 @@ def length_share(source: str, text: str, language: str = ENGLISH) -> float:
 def content_words(text: str, language: str = ENGLISH) -> frozenset[str]:
     """Return the stems of the words of a text that tell something: all but function words.
 
-    In scripts that put no spaces between words these are characters.
+    In scripts that put no spaces between words these are characters, and in alphabets runs of
+    three, because a text has nearly all letters of an alphabet.
     """
     if is_written_without_spaces(language):
-        return frozenset(one for one in text.casefold() if one.isalnum()) - function_words(language)
+        letters = _NO_SIGNS_OF_WORDS.sub("", text.casefold())
+        signs = frozenset(one for one in letters if one.isalnum()) - function_words(language)
+        return signs.union(*map(_pieces, _ALPHABETIC.findall(text)))
     told = set[str]()
     for word in words_of(text.casefold()):
         for part in word.replace("’", "'").split("-"):
             if part not in function_words(language):
                 told.add(_stem(part.removesuffix("'s"), language))
     return frozenset(told)
+
+
+_ALPHABETIC = re.compile(r"[\u0e01-\u0e4e]+|[\u30a1-\u30ff]+")
+"""Runs of Thai letters with their marks, and of katakana."""
+_NO_SIGNS_OF_WORDS = re.compile(r"[\u0e01-\u0e4e\u3041-\u30ff]+")
+"""Letters of alphabets; those of hiragana are mostly of function words and endings."""
+_PIECE = 3  # characters
+
+
+def _pieces(run: str) -> frozenset[str]:
+    return frozenset(run[at : at + _PIECE] for at in range(max(1, len(run) - _PIECE + 1)))
 
 
 def _shared(words: AbstractSet[str], known: AbstractSet[str]) -> set[str]:
@@ -207,19 +228,39 @@ def foreign_words(source: str, text: str, language: str = ENGLISH) -> list[str]:
     """Return the words of other languages in a rewrite that its source does not have.
 
     In a language with a script of its own these are words in small Latin letters. In others they
-    are function words: of other languages in English («und», «einem»), and English ones in others.
+    are function words and common words of descriptions: of other languages in English («und»,
+    «schwarze»), and English ones in others.
     """
     plain = QUOTED.sub(" ", text)
-    found = {word for word in words_of(plain) if word.islower()} - {*words_of(source)}
+    known = {word.casefold() for word in words_of(source)}
+    words = {word for word in words_of(plain) if word.casefold() not in known}
+    small = {word for word in words if word.islower()}
     if language == ENGLISH:
-        others = frozenset().union(*map(function_words, _OTHERS))
-        found &= others & unknown_words(plain, frozenset(words_of(source)))
-    elif scripts_of(language):
-        found = {word for word in _LATIN.findall(plain) if word not in source}
-    else:
-        longer = {word for word in function_words(ENGLISH) if len(word) >= _FEWEST_LETTERS}
-        found &= longer - function_words(language) if function_words(language) else set()
-    return sorted(found)
+        unknown = unknown_words(plain, frozenset(words_of(source))) & words
+        common = {word for word in unknown if word.casefold() in _common_words_of_others()}
+        accented = {word for word in unknown if not word.isascii()}
+        functions = frozenset().union(*map(function_words, _OTHERS)) & unknown & small
+        return sorted(functions | common | accented | (words & _NO_ENGLISH))
+    if scripts_of(language):
+        return sorted(word for word in _LATIN.findall(plain) if word not in source)
+    if not (own := function_words(language)):
+        return []
+    longer = {word for word in function_words(ENGLISH) if len(word) >= _FEWEST_LETTERS}
+    return sorted(small & (longer | words_of_kind("visual", ENGLISH)) - own)
+
+
+_NO_ENGLISH = frozenset(
+    ("rot", "rote", "Kind", "Hund", "Frau", "femme", "homme", "blanc", "rouge", "vert", "grande")
+)
+"""Words of other languages that English dictionaries have, which descriptions do not use."""
+_ENDINGS = ("", "e", "n", "r", "s")
+
+
+@cache
+def _common_words_of_others() -> frozenset[str]:
+    """Return the words that descriptions in other languages share, in their usual forms."""
+    words = frozenset[str]().union(*(words_of_kind("visual", one) for one in _OTHERS))
+    return frozenset(word.casefold() + ending for word in words for ending in _ENDINGS)
 
 
 @lru_cache
@@ -242,6 +283,11 @@ def _stem(word: str, language: str) -> str:
 
     name = _SNOWBALL.get(language)
     return str(snowballstemmer.stemmer(name).stemWord(word)) if name else word
+
+
+def has_stems(language: str) -> bool:
+    """Whether the forms of a word are known in a language."""
+    return language in _SNOWBALL
 
 
 _SNOWBALL = {

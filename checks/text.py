@@ -95,7 +95,10 @@ def _without_shown(line: str, form: Form) -> str:
 
 
 _SENTENCE_END = re.compile(r"(?<=[.!?…।۔؟])[\"”’»)]*\s+(?=[^\sa-zß-öø-ÿ])|(?<=[。！？])")
-_CLAUSE_END = re.compile(r"[,;:()（），；：、]+|\s[-–—]+\s|—")
+_CLAUSE_END = re.compile(
+    r"[,;:()（），；：、،؛]+|\s[-–—]+\s|—|(?<=[\u0e00-\u0e7f])\s+(?=[\u0e00-\u0e7f])"
+)
+"""Signs between clauses; in Thai a space is one."""
 _WORD = re.compile(rf"[\w{MARKS}]+(?:['’.,-][\w{MARKS}]+)*")
 
 

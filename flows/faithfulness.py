@@ -35,7 +35,7 @@ from loupe.schemas.profile import FaithfulnessSettings
 from loupe.schemas.provenance import Role
 from loupe.schemas.records import Caption, Image, Rejection, Rewrite
 
-VERSION = "10"
+VERSION = "11"
 STAGE = "check_faithfulness"
 
 

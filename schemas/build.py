@@ -11,6 +11,7 @@ from loupe.schemas.columns import TableColumns, listed
 from loupe.schemas.encoding import ReleasedImages
 from loupe.schemas.errors import ConfigurationError
 from loupe.schemas.faces import Faces
+from loupe.schemas.languages import LanguageCode
 from loupe.schemas.licences import nearest_licence
 from loupe.schemas.plugins import plugins
 from loupe.schemas.records import Granularity, Method
@@ -562,7 +563,7 @@ class CcdBuild(Build):
     anchors: int | None = Field(default=None, gt=0)
     methods: tuple[Method, ...] = Field(default=("search", "edit"), min_length=1)
     search_folder: PlacedPath | None = None
-    second_language: str | None = Field(default=None, pattern=r"^[a-z]{2}$")
+    second_language: LanguageCode | None = None
     further_rounds: int = Field(default=0, ge=0)
     keep_lone_anchors: bool = False
     images_gate: Gate | None = None

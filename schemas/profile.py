@@ -21,6 +21,7 @@ from loupe.schemas.embedding import (
 )
 from loupe.schemas.image_edit import BuiltinEditor, ImageEditorSpec
 from loupe.schemas.image_search import DownloadSettings, ImageSearchSpec
+from loupe.schemas.languages import LanguageCode
 from loupe.schemas.quality import MeasuredJudge
 from loupe.schemas.recos import ConfusionSettings, DiscriminabilitySettings
 from loupe.schemas.similarity import NearDuplicateSettings
@@ -527,7 +528,7 @@ class EntailmentModel(NamedModel):
     device: TorchDevice = "auto"
     contradicted_from: float = Field(default=0.5, gt=0, le=1)
     supported_from: float = Field(default=0.5, ge=0, lt=1)
-    languages: tuple[str, ...] = Field(default=("en",), min_length=1)
+    languages: tuple[LanguageCode, ...] = Field(default=("en",), min_length=1)
 
     @model_validator(mode="after")
     def _is_pinned(self) -> "EntailmentModel":
@@ -551,7 +552,7 @@ class FaithfulnessSettings(Record):
     """
 
     near_identical_similarity: float = Field(default=0.97, gt=0, le=1)
-    language: str = "en"
+    language: LanguageCode = "en"
     strict: bool = False
     min_length_share: float = Field(default=0.4, ge=0, le=1)
     entailment: EntailmentModel | None = IF_KNOWN

@@ -77,9 +77,9 @@ def _unexplained(
             continue
         span = range(part.start, part.end)
         is_known = is_read and not _any_in(span, unknown)
-        if _any_in(span, stated) or (is_known and not part.is_remark):
+        if _any_in(span, stated) or (is_known and not (part.is_remark or part.opens)):
             continue
-        is_clause = not (part.is_sentence or part.is_remark)
+        is_clause = not (part.is_sentence or part.is_remark or part.opens)
         is_minor = is_read and is_clause and part.words < _LONG_CLAUSE
         yield doubt._replace(finding=doubt.finding.model_copy(update={"minor": is_minor}))
 

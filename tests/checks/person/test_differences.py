@@ -86,8 +86,10 @@ def test_differences_common_among_annotators_are_minor() -> None:
 @settings(max_examples=80, deadline=None)
 @given(st.lists(st.sampled_from(_WORDS), max_size=25))
 def test_no_text_differs_from_itself(words: list[str]) -> None:
-    description = parse_description(" ".join(words))
-    assert find_differences(description, description) == ()
+    text = " ".join(words)
+    written = parse_description(text), parse_description(f" {text.capitalize()}  ")
+    assert find_differences(written[0], written[0]) == ()
+    assert find_differences(*written) == ()
 
 
 @settings(max_examples=50, deadline=None)
