@@ -47,7 +47,7 @@ def test_every_page_template_starts_with_its_policy() -> None:
     packages = (Path(one.__file__ or "").parent for one in (annotate, flows, report))
     templates = [path for one in packages for path in (one / "templates").glob("*.j2")]
     pages = [one for path in templates if "<!doctype" in (one := path.read_text(encoding="utf-8"))]
-    assert len(pages) == 6
+    assert len(pages) == 7
     for page in pages:
         head = re.search(r"<head>\n(.*)\n(.*)\n", page)
         assert head is not None
