@@ -29,7 +29,7 @@ from loupe.db.entities import (
     pages,
     parents_of,
 )
-from loupe.db.reviews import DROPPED, GATE_PREFIX, count_states, count_tasks, dropped_items
+from loupe.db.reviews import BY_LEAD, DROPPED, GATE_PREFIX, count_states, count_tasks, dropped_items
 from loupe.db.store import Store
 from loupe.schemas import proposals
 from loupe.schemas.base import Record, digest_of
@@ -632,15 +632,13 @@ def _texts(value: Any) -> Iterator[str]:
             yield from _texts(one)
 
 
-_BY_LEAD = "lead"
-"""The policy under which a lead accepts items in bulk."""
-
-
-def accept_items(store: Store, queue: Queue, entity_ids: Sequence[str], reason: str) -> int:
-    """Accept undecided items as the lead of a queue; return their number."""
-    agent = queue.agent._replace(revision=_BY_LEAD)
-    waiting = [one for one in fetch(store, entity_ids).values() if one.state == "proposed"]
-    decisions = [NewDecision(one.id, "accept", agent, reason) for one in waiting]
+def decide_as_lead(
+    store: Store, queue: Queue, verdicts: Mapping[str, Literal["accept", "reject"]], reason: str
+) -> int:
+    """Accept or reject undecided items as the lead of a queue; return their number."""
+    agent = queue.agent._replace(revision=BY_LEAD)
+    waiting = [one for one in fetch(store, verdicts).values() if one.state == "proposed"]
+    decisions = [NewDecision(one.id, verdicts[one.id], agent, reason) for one in waiting]
     with store.write() as connection:
         append_decisions(connection, decisions)
     return len(decisions)
