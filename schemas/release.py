@@ -597,13 +597,15 @@ class TextChecks(Record):
 class GateStatistics(Record):
     """The number of items whose last decision at a gate is one of people, or of a policy alone.
 
-    `rejected` are those of `by_policy` that the policy rejected.
+    `rejected` are those of `by_policy` that the policy rejected. `people` gave the answers that
+    count, gold items and audits left out.
     """
 
     gate: str
     by_people: Count
     by_policy: tuple[tuple[str, int], ...]
     rejected: tuple[tuple[str, int], ...] = IF_ANY
+    people: Count | None = IF_KNOWN
 
 
 class OriginalsStatistics(Record):
