@@ -224,6 +224,20 @@ def test_the_card_says_how_many_people_decided(manifest: Manifest) -> None:
     assert "- **Annotators.** At least 3 people, known by pseudonyms; age" in said(one, other)
 
 
+def test_the_card_says_if_the_instructions_changed_while_people_worked(manifest: Manifest) -> None:
+    def said(*instructions: tuple[str, int]) -> str:
+        gate = GateStatistics(
+            gate="kinds", by_people=43, by_policy=(), people=3, instructions=instructions
+        )
+        statistics = manifest.statistics.model_copy(update={"gates": (gate,)})
+        return render_card(manifest.model_copy(update={"statistics": statistics}))
+
+    assert "instructions changed" not in said(("a" * 32, 43))
+    changed = said(("a" * 32, 1040), ("b" * 32, 3))
+    assert "|\n\n- kinds: the instructions changed while people worked: 2 versions, with" in changed
+    assert "with 1,040, 3 answers, the oldest first" in changed
+
+
 def test_edits_that_nobody_else_judged_are_called_edits(manifest: Manifest) -> None:
     share = KindErrors(
         kind="not doubted by a check",
