@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from datetime import datetime
 from pathlib import Path
 from statistics import fmean
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from pydantic import ValidationError
 from sqlalchemy import Connection
@@ -14,7 +14,7 @@ from sqlalchemy import Connection
 from loupe.annotate.answers import ReviewAnswer
 from loupe.annotate.assignment import Assignment, draw
 from loupe.annotate.interfaces.page import Interface
-from loupe.annotate.queues import DIGEST_RANGE, SHARED, Queue, without_left_out
+from loupe.annotate.queues import DIGEST_RANGE, SHARED, Queue, decide_as_lead, without_left_out
 from loupe.db.annotations import GivenAnswer, counted_answers
 from loupe.db.entities import StoredEntity, fetch, pages
 from loupe.db.gold import (
@@ -159,11 +159,15 @@ class LineProblem(Record):
 
 
 class AddedGold(Record):
-    """The result of adding gold: `added` are new, `known` were gold before and do not change."""
+    """The result of adding gold: `added` are new, `known` were gold before and do not change.
+
+    `decided` are undecided items that their known answer decided.
+    """
 
     queue: str
     added: int
     known: int
+    decided: int = 0
     problems: tuple[LineProblem, ...] = ()
 
 
@@ -203,14 +207,18 @@ def add_known_answers(
 ) -> AddedGold:
     """Make gold of items with known answers, numbered for messages.
 
-    Those that cannot be used are reported, after the `problems` of earlier ones.
+    An undecided item is decided by its known answer, as the lead: those who get it as a gold item
+    do not decide it. Edits, and acceptances of what annotators write, cannot decide: they may lack
+    the text. Lines that cannot be used are reported, after the `problems` of earlier ones.
     """
     problems = {} if problems is None else problems
-    added = given = 0
+    earlier = gold_items(store, queue.name)
+    added = given = decided = 0
     for page in pages(lines, _LINES_AT_ONCE):
         entities = fetch(store, [line.entity for _, line in page])
         here = {one.id for one in without_left_out(store, queue, entities.values())}
         items = []
+        verdicts: dict[str, Literal["accept", "reject"]] = {}
         for number, line in page:
             problem = _line_problem(queue, interface, line, entities.get(line.entity))
             if not problem and line.entity not in here:
@@ -220,12 +228,19 @@ def add_known_answers(
                 continue
             answer = line.answer.model_dump(mode="json")
             items.append(KnownAnswer(line.entity, answer, origin, line.explanation))
+            verdict = line.answer.verdict
+            if line.entity in earlier or verdict == "edit":
+                continue
+            if verdict == "reject" or not interface.independent:
+                verdicts[line.entity] = verdict
+        decided += decide_as_lead(store, queue, verdicts, f"known answer, {origin}")
         added += add_gold_items(store, queue.name, items)
         given += len(items)
     return AddedGold(
         queue=queue.name,
         added=added,
         known=given - added,
+        decided=decided,
         problems=tuple(
             LineProblem(line=number, problem=problem)
             for number, problem in sorted(problems.items())

@@ -297,7 +297,7 @@ class _Planner:
         return given, mixed
 
     def _conflicting_items(self, waiting: Sequence[str]) -> set[str]:
-        """Return items on which people disagree, or that all annotators already had."""
+        """Return items on which people disagree, or that nobody is left to answer."""
         people = self._people.paused.union(self._people.annotators)
         with self._store.read() as connection:
             answers = counted_answers(connection, self._queue.name, waiting)

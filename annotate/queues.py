@@ -29,7 +29,7 @@ from loupe.db.entities import (
     pages,
     parents_of,
 )
-from loupe.db.reviews import DROPPED, GATE_PREFIX, count_states, count_tasks, dropped_items
+from loupe.db.reviews import BY_LEAD, DROPPED, GATE_PREFIX, count_states, count_tasks, dropped_items
 from loupe.db.store import Store
 from loupe.schemas import proposals
 from loupe.schemas.base import Record, digest_of
@@ -40,7 +40,7 @@ from loupe.schemas.provenance import Role
 from loupe.schemas.quality import CaptionCheck
 from loupe.schemas.records import Image, Rejection
 from loupe.schemas.text_files import read_toml
-from loupe.schemas.validation import fault_of, packaged_toml, validated
+from loupe.schemas.validation import fault_of, nearest_name, packaged_toml, validated
 
 # Policies: which entities of a queue people review, and which are decided automatically.
 
@@ -214,12 +214,14 @@ class Queue(Step):
 class Declarations(NamedTuple):
     """The steps and single queues of the shipped file and the user's file.
 
-    `own` are the queues of pipelines that declare theirs, by name.
+    `own` are the queues of pipelines that declare theirs, by name. `unknown` are names in the
+    user's file that no queue has, or none before a pipeline with a gate of that name runs.
     """
 
     steps: Mapping[str, Step]
     queues: Mapping[str, Mapping[str, Any]]
     own: Mapping[str, "Queue"] = {}
+    unknown: tuple[str, ...] = ()
 
     def step(self, name: str) -> Step:
         """Return the step with that name.
@@ -251,12 +253,34 @@ class Declarations(NamedTuple):
         dataset, _, step = name.rpartition("-")
         if (own := self.own.get(name)) is not None:
             return self.queue(own.dataset, name.removeprefix(f"{own.dataset}-"), policy)
-        if not dataset or step not in self.steps:
-            raise UsageError(
-                f"a queue is named DATASET-STEP, like 'ufine3c-rewrites', with a step of "
-                f"{', '.join(self.steps)}; got {name!r}"
-            )
+        if not self.has(name):
+            near = [f"{dataset}-{step}" for step in self.steps] if dataset else []
+            raise UsageError(self.no_queue(name, near))
         return self.queue(dataset, step, policy)
+
+    def has(self, name: str) -> bool:
+        """Return whether a queue may have this name: DATASET-STEP, or that of a pipeline's gate."""
+        dataset, _, step = name.rpartition("-")
+        return name in self.own or (dataset != "" and step in self.steps)
+
+    def no_queue(self, name: str, known: Iterable[str]) -> str:
+        """Return that there is no such queue, with the name that was probably meant."""
+        if nearest := nearest_name(name, [*self.own, *known]):
+            return f"there is no queue {name!r}; did you mean {nearest}?"
+        return (
+            f"there is no queue {name!r}; a queue is named DATASET-STEP, like 'ufine3c-rewrites', "
+            f"with a step of {', '.join(self.steps)}"
+        )
+
+    @property
+    def warnings(self) -> list[str]:
+        """One sentence for each table of the user's file that changes no queue."""
+        return [
+            f"[queues.{name}] of the queues file changes nothing: "
+            f"{self.no_queue(name, self.queues)}; if it is a gate of your own pipeline, its "
+            f"settings count from the first run on"
+            for name in self.unknown
+        ]
 
 
 @cache
@@ -323,23 +347,27 @@ def _declared_by_pipelines(own_file: Path | None) -> dict[str, Queue]:
 def load_queues(own_file: Path | None = None) -> Declarations:
     """Return the shipped declarations with the changes of the user's file, which need not exist.
 
-    The queues of pipelines that declare theirs are among them.
+    The queues of pipelines that declare theirs are among them. A table of a queue that is not
+    known, such as that of a pipeline that has not run yet, stops nothing and is not checked.
 
     Raises:
-        ConfigurationError: the file is not valid TOML, or a value or a name in it is invalid.
+        ConfigurationError: the file is not valid TOML, or a value or a step in it is invalid.
     """
     of_pipelines = _declared_by_pipelines(own_file)
     if own_file is None or not own_file.exists():
         return shipped()._replace(own=of_pipelines) if of_pipelines else shipped()
     own = validated(_OwnFile, read_toml(own_file, f"the queues file {own_file}"), f"in {own_file}")
     steps = dict(shipped().steps)
-    declared = Declarations(steps, own.queues, of_pipelines)
+    every = Declarations(steps, own.queues, of_pipelines)
+    unknown = tuple(name for name in own.queues if not every.has(name))
+    queues = {name: table for name, table in own.queues.items() if name not in unknown}
+    declared = every._replace(queues=queues, unknown=unknown)
     place = ""
     try:
         for name, changes in own.steps.items():
             place = f"[steps.{name}]"
             steps[name] = Step(**{**dict(declared.step(name)), **changes})
-        for name in own.queues:
+        for name in queues:
             place = f"[queues.{name}]"
             declared.queue_named(name)
     except (ValidationError, UsageError) as error:
@@ -604,15 +632,13 @@ def _texts(value: Any) -> Iterator[str]:
             yield from _texts(one)
 
 
-_BY_LEAD = "lead"
-"""The policy under which a lead accepts items in bulk."""
-
-
-def accept_items(store: Store, queue: Queue, entity_ids: Sequence[str], reason: str) -> int:
-    """Accept undecided items as the lead of a queue; return their number."""
-    agent = queue.agent._replace(revision=_BY_LEAD)
-    waiting = [one for one in fetch(store, entity_ids).values() if one.state == "proposed"]
-    decisions = [NewDecision(one.id, "accept", agent, reason) for one in waiting]
+def decide_as_lead(
+    store: Store, queue: Queue, verdicts: Mapping[str, Literal["accept", "reject"]], reason: str
+) -> int:
+    """Accept or reject undecided items as the lead of a queue; return their number."""
+    agent = queue.agent._replace(revision=BY_LEAD)
+    waiting = [one for one in fetch(store, verdicts).values() if one.state == "proposed"]
+    decisions = [NewDecision(one.id, verdicts[one.id], agent, reason) for one in waiting]
     with store.write() as connection:
         append_decisions(connection, decisions)
     return len(decisions)
@@ -691,11 +717,15 @@ def chosen_queues(
     """
     if name is None:
         return queues_in_use(store, declared, policy)
-    queue = declared.queue_named(name, policy)
-    if queue.dataset not in count_states(store, queue.kind):
-        known = ", ".join(one.name for one in queues_in_use(store, declared)) or "none"
-        raise UsageError(
+    if declared.has(name):
+        queue = declared.queue_named(name, policy)
+        if queue.dataset in count_states(store, queue.kind):
+            return [queue]
+        problem = (
             f"queue {name!r} needs a dataset {queue.dataset!r} with entities of kind "
-            f"{queue.kind!r}, and there is none; queues in use: {known}"
+            f"{queue.kind!r}, and there is none"
         )
-    return [queue]
+    in_use = [one.name for one in queues_in_use(store, declared)]
+    if nearest_name(name, in_use) or not declared.has(name):
+        problem = declared.no_queue(name, in_use)
+    raise UsageError(f"{problem}; queues in use: {', '.join(in_use) or 'none'}")

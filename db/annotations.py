@@ -78,7 +78,7 @@ class GivenAnswer(NamedTuple):
     """The answer of a task that counts: the last clear one.
 
     `person` is the pseudonym of its author, also if the task was in the account of the
-    installation.
+    installation. `instructions` is the digest of those that its author had.
     """
 
     entity_id: str
@@ -91,6 +91,7 @@ class GivenAnswer(NamedTuple):
     lead_time_seconds: float | None
     annotation_key: str
     annotated_at: datetime
+    instructions: str | None = None
 
 
 @reads
@@ -143,6 +144,7 @@ def answers_where(
             Annotation.lead_time_seconds,
             Annotation.key.label("annotation_key"),
             Annotation.annotated_at,
+            Annotation.instructions,
         )
         .join(Annotation, Annotation.review_task_key == ReviewTask.key)
         .join(Agent, Agent.id == Annotation.agent_id)

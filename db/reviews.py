@@ -55,6 +55,8 @@ from loupe.schemas.errors import UsageError
 TaskState = Literal["open", "unclear", "answered", "skipped", "returned", "closed"]
 GATE_PREFIX = "gate:"
 """Prefix of the names of agents that apply the policy of a queue."""
+BY_LEAD = "lead"
+"""The policy of such an agent when the lead accepts or rejects items."""
 WAITING: tuple[TaskState, ...] = ("open", "unclear")
 """The states in which a task waits for its assignee."""
 
@@ -348,7 +350,7 @@ def dropped_items(
 
 
 def of_dropped(query: Any, prefix: str = GATE_PREFIX) -> Any:
-    """Restrict a query of entities, decisions and agents to what gates rejected on their own.
+    """Restrict a query of entities, decisions and agents to what gates rejected without people.
 
     Another prefix of the names of agents names others than gates.
     """
@@ -361,6 +363,7 @@ def of_dropped(query: Any, prefix: str = GATE_PREFIX) -> Any:
             Decision.verdict == "reject",
             Agent.kind == "software",
             Agent.name.startswith(prefix),
+            Agent.revision != BY_LEAD,
             IS_LAST,
         )
     )

@@ -12,7 +12,7 @@ from loupe.annotate.gold import GoldLine, add_known_answers
 from loupe.annotate.interfaces.registry import interface_of
 from loupe.annotate.lead_page import NO_GOLD
 from loupe.annotate.push import push as push_queue
-from loupe.annotate.queues import Queue, accept_items
+from loupe.annotate.queues import Queue, decide_as_lead
 from loupe.annotate.threads import answer, checked_text, send_message
 from loupe.db.desk_events import NewEvent, append_event
 from loupe.db.gold import reinstate_annotator, reopen_items
@@ -111,7 +111,7 @@ def reopen(store: Store, queue: Queue, ids: Sequence[str], reason: str, author: 
 
 def accept(store: Store, queue: Queue, ids: Sequence[str], reason: str, author: str) -> int:
     """Accept undecided items as the lead; return how many."""
-    count = accept_items(store, queue, ids, reason)
+    count = decide_as_lead(store, queue, dict.fromkeys(ids, "accept"), reason)
     said = f"{queue.name}: {count:,} of {len(set(ids)):,} items accepted ({reason})"
     _log_about_items(store, queue, ids, said, author)
     return count
@@ -288,6 +288,8 @@ class Buttons:
         if not added.added:
             raise UsageError("it is a gold item already; its right answer stays as it is")
         said = f"{queue.name}: {added.added} gold item added ({request.verdict})"
+        if added.decided:
+            said += ", and the item decided, as it was undecided"
         append_event(
             self._store, NewEvent("action", request.author, said, queue.name, request.item)
         )

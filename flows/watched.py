@@ -6,7 +6,7 @@ from loupe.annotate.queues import Queue, chosen_queues, load_queues, parse_polic
 from loupe.annotate.statistics.agreement import Facts
 from loupe.checks.rewrites import facts_reader
 from loupe.db.configurations import asked_checks
-from loupe.db.reviews import GateCount, count_tasks, gate_counts
+from loupe.db.reviews import BY_LEAD, GateCount, count_tasks, gate_counts
 from loupe.db.store import Store
 from loupe.models.profiles.settings import Settings
 
@@ -34,7 +34,7 @@ def used_policy(counts: Sequence[GateCount], queue: Queue) -> str:
 
     If people decided last, it is the sample drawn before, or `required`.
     """
-    own = (one for one in counts if one.queue == queue.name and one.policy != "lead")
+    own = (one for one in counts if one.queue == queue.name and one.policy != BY_LEAD)
     newest = sorted((one.last, one.policy) for one in own)
     policies = [policy for _, policy in newest[-2:]]
     if policies[-1:] == [""] and policies[0].startswith("sample"):

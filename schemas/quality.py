@@ -157,7 +157,8 @@ class ErrorStatistics(KindErrors):
 
     It is inferred from the answers of `people`, `gold_answers` of them to items with a known
     answer, by the model of Dawid and Skene. `unmeasured` accepted items are left out, because
-    nobody answered about any item of their kind.
+    nobody answered about any item of their kind; `unmeasured_edits` of them are edits by people,
+    which nobody else judged.
     """
 
     kind: str = "all"
@@ -165,6 +166,7 @@ class ErrorStatistics(KindErrors):
     people: int = Field(ge=0)
     gold_answers: int = Field(ge=0)
     unmeasured: int = Field(ge=0)
+    unmeasured_edits: int | None = IF_KNOWN
     kinds: tuple[KindErrors, ...]
 
 

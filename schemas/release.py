@@ -597,13 +597,17 @@ class TextChecks(Record):
 class GateStatistics(Record):
     """The number of items whose last decision at a gate is one of people, or of a policy alone.
 
-    `rejected` are those of `by_policy` that the policy rejected.
+    `rejected` are those of `by_policy` that the policy rejected. `people` gave the answers that
+    count, gold items and audits left out. `instructions` are the digests of the instructions of the
+    queue under which they gave them, in the order of the first answers, with the numbers of these.
     """
 
     gate: str
     by_people: Count
     by_policy: tuple[tuple[str, int], ...]
     rejected: tuple[tuple[str, int], ...] = IF_ANY
+    people: Count | None = IF_KNOWN
+    instructions: tuple[tuple[str, int], ...] = IF_ANY
 
 
 class OriginalsStatistics(Record):

@@ -20,6 +20,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
+from loupe.annotate.queues import load_queues
 from loupe.db.blob_check import sampled_faults
 from loupe.db.blobs import BlobStore
 from loupe.db.reviews import annotators
@@ -527,6 +528,18 @@ def _check_profile(settings: Settings) -> Iterator[Finding]:
     yield from check_models(profile)
 
 
+def _check_queues(settings: Settings) -> Iterator[Finding]:
+    """Check the user's file of queues."""
+    subject = "queues file"
+    try:
+        warnings = load_queues(settings.queues_file).warnings
+    except ConfigurationError as error:
+        yield lacking(subject, str(error), "correct the file, see docs/review.md")
+        return
+    for warning in warnings:
+        yield absent(subject, warning, "loupe queue list")
+
+
 def _check_blobs(settings: Settings) -> Iterator[Finding]:
     """Check the files of the blob store quickly; `loupe store check` checks all of them."""
     subject = "blob store"
@@ -553,6 +566,7 @@ def _check_blobs(settings: Settings) -> Iterator[Finding]:
 _CHECKS: tuple[Callable[[Settings], Iterator[Finding]], ...] = (
     _check_python,
     _check_profile,
+    _check_queues,
     _check_blobs,
     _check_engine,
     _check_servers,

@@ -557,6 +557,11 @@ def adjudication_instructions(interface: Interface) -> str:
     return instructions("adjudication.html") + interface.instructions
 
 
+_NO_ANSWERS = (
+    "Nobody answered this item: those who may answer skipped it, or had it as a gold item."
+)
+
+
 def adjudication_data(
     interface: Interface, shown: StoredEntity, answers: Mapping[str, ReviewAnswer]
 ) -> dict[str, Any]:
@@ -582,7 +587,8 @@ def adjudication_data(
         for number, (letter, key) in enumerate(zip(ascii_uppercase, ordered, strict=False), start=1)
     ]
     own = {"value": OWN, "html": "My own answer, below", "hotkey": "alt+0"}
-    return {ANSWERS: f'<div class="loupe-given-all">{columns}</div>', TAKES: [*takes, own]}
+    panel = f'<div class="loupe-given-all">{columns or _NO_ANSWERS}</div>'
+    return {ANSWERS: panel, TAKES: [*takes, own]}
 
 
 def marked_differences(summaries: Sequence[Summary]) -> list[str]:

@@ -141,6 +141,7 @@ def _statistics(
         answered=sum(seen.values()),
         audited=sum(checked.values()),
         unmeasured=sizes.total() - found.whole.items,
+        unmeasured_edits=(sizes[EDITED] or None) if EDITED not in found.shares else None,
         kinds=tuple(rows),
         **_rounded(found.whole),
     )

@@ -11,7 +11,7 @@ from typing import Literal
 
 from loupe.annotate.gold import answers_to_qualify
 from loupe.annotate.planning import ADDING, people_of, too_little_gold
-from loupe.annotate.queues import SHARED, Queue
+from loupe.annotate.queues import SHARED, Purpose, Queue
 from loupe.annotate.statistics.agreement import Facts, Share
 from loupe.annotate.statistics.hours import hours_worked
 from loupe.annotate.statistics.queue import (
@@ -30,6 +30,7 @@ from loupe.db.reviews import (
     count_states,
     names_of_annotators,
     paused_annotators,
+    review_tasks,
 )
 from loupe.db.store import Store
 from loupe.schemas.base import Record
@@ -57,12 +58,14 @@ class Remark(Record):
         sentence: the remark in words.
         people: the pseudonyms of those that it is about, or who must act ("" is Loupe's account).
         kind: the rule that found an annotator to differ from the others.
+        project: the project in Label Studio where Loupe's account answers what waits there.
     """
 
     queue: str
     sentence: str
     people: tuple[str, ...] = ()
     kind: _Kind | None = None
+    project: int | None = None
 
 
 class WorkLeft(Record):
@@ -164,13 +167,20 @@ def overview(
         at=now,
         ready=tuple(ready),
         blocked=tuple(
-            _blocked(queue, one, counts, name) for queue, one, counts in each if one.items.undecided
+            _blocked(store, queue, one, counts, name)
+            for queue, one, counts in each
+            if one.items.undecided
         ),
         problems=(
             *(
                 Remark(queue=queue.name, sentence=f"{queue.name}: {sentence}")
                 for queue, one, counts in each
                 for sentence in _problems(store, queue, one, counts, name, adding)
+            ),
+            *(
+                remark
+                for queue, _, counts in each
+                for remark in _unsettled(store, queue, counts, adding)
             ),
             *_suspensions(found, name),
         ),
@@ -190,7 +200,9 @@ def overview(
 # What blocks a build.
 
 
-def _blocked(queue: Queue, one: QueueStatistics, tasks: Sequence[TaskCount], name: _Name) -> Remark:
+def _blocked(
+    store: Store, queue: Queue, one: QueueStatistics, tasks: Sequence[TaskCount], name: _Name
+) -> Remark:
     """Return what a build waits for."""
     items = one.items
     settling, answering = (_holders(one, tasks, purpose) for purpose in ("adjudication", "review"))
@@ -205,7 +217,11 @@ def _blocked(queue: Queue, one: QueueStatistics, tasks: Sequence[TaskCount], nam
             how = "they follow in batches"
         parts.append(f"{many(items.waiting, 'item')} not given out ({how})")
     step = queue.name.removeprefix(f"{queue.dataset}-")
+    project = _own_project(store, queue, "adjudication") if SHARED in settling else None
+    if project is None and SHARED in answering:
+        project = _own_project(store, queue, "review")
     return Remark(
+        project=project,
         queue=queue.name,
         people=tuple(dict.fromkeys((*settling, *answering))),
         sentence=(
@@ -213,6 +229,14 @@ def _blocked(queue: Queue, one: QueueStatistics, tasks: Sequence[TaskCount], nam
             f"{items.decided:,} of {items.undecided + items.decided:,} are decided"
         ),
     )
+
+
+def _own_project(store: Store, queue: Queue, purpose: Purpose) -> int | None:
+    """Return the project in which tasks of that purpose wait for Loupe's account."""
+    own = {"assignee": SHARED, "purpose": purpose, "state": WAITING}
+    tasks = review_tasks(store, queue.name, **own).values()
+    placed = [task.project_id for task in tasks if task.task_id is not None]
+    return placed[-1] if placed else None
 
 
 def _holders(one: QueueStatistics, tasks: Sequence[TaskCount], purpose: str) -> list[str]:
@@ -265,10 +289,26 @@ def _problems(
         )
     elif (days := _idle_days(one, waiting)) >= _IDLE_DAYS:
         yield f"idle: no answer for {days} days; {open_tasks}: " + _listed(sorted(holders), name)
-    conflicts = [task for task in waiting if (task.purpose, task.assignee) == ("adjudication", "")]
+
+
+def _unsettled(
+    store: Store, queue: Queue, tasks: Sequence[TaskCount], adding: str
+) -> Iterator[Remark]:
+    """Return the conflicts that only Loupe's account can decide."""
+    conflicts = [
+        task.tasks
+        for task in tasks
+        if (task.purpose, task.assignee) == ("adjudication", SHARED) and task.state in WAITING
+    ]
     if conflicts and active_annotators(store, "annotator"):
-        number = many(sum(task.tasks for task in conflicts), "conflict")
-        yield (f"{number} in {_LOUPE}, as no adjudicator is free for them: {adding} --adjudicator")
+        yield Remark(
+            queue=queue.name,
+            sentence=(
+                f"{queue.name}: {many(sum(conflicts), 'conflict')} in {_LOUPE}, as no adjudicator "
+                f"is free for them: decide them there, or {adding} --adjudicator"
+            ),
+            project=_own_project(store, queue, "adjudication"),
+        )
 
 
 def _too_few(

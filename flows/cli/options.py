@@ -252,7 +252,11 @@ def opened_queues(name: str | None, policy: str | None = None) -> "tuple[Store, 
 
     own, store = opened()
     chosen = None if policy is None else parse_policy(policy)
-    return store, chosen_queues(store, load_queues(own.queues_file), name, chosen)
+    declared = load_queues(own.queues_file)
+    found = chosen_queues(store, declared, name, chosen)
+    for warning in declared.warnings:
+        warn(warning)
+    return store, found
 
 
 def opened_queue(name: str) -> "tuple[Store, Queue]":

@@ -40,9 +40,11 @@ def errors(queue: QueueArgument, *, show: Annotated[int, typer.Option(min=0)] = 
     rows = [_row(one) for one in parts]
     lines: list[Line] = [Table(f"{chosen.name}:", header, rows)]
     if statistics.unmeasured:
+        edits = statistics.unmeasured_edits or 0
+        among = f" ({edits:,} are edits by people, which nobody else judged)" if edits else ""
         lines.append(
-            f"  {statistics.unmeasured:,} more are of kinds that nobody answered about: how many "
-            f"are wrong is not known; ask with: loupe queue audit {chosen.name} --size 100"
+            f"  {statistics.unmeasured:,} more are of kinds that nobody answered about{among}: how "
+            f"many are wrong is not known; ask with: loupe queue audit {chosen.name} --size 100"
         )
     doubtful = list(most_doubtful(found))
     listed = [(f"{100 * chance:.1f} %", found.kinds[id_], id_) for id_, chance in doubtful[:show]]

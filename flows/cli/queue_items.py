@@ -256,6 +256,8 @@ def draw(
 def add(queue: QueueArgument, file: Path) -> Answer:
     """Add gold items from a file. Exit code 1 if a line cannot be used.
 
+    The known answer decides an undecided item, as the lead, if it says accept or reject.
+
     Args:
         file: JSON Lines file: {"entity": "ID", "answer": {"verdict": "accept", …}}.
     """
@@ -316,6 +318,8 @@ def remove(queue: QueueArgument, entities: list[str]) -> Answer:
 
 def _added(added: "AddedGold") -> Answer:
     sentence = f"{added.queue}: {added.added:,} gold items added, {added.known:,} already existed"
+    if added.decided:
+        sentence += f"; {many(added.decided, 'undecided item')} decided by the known answer"
     notes = _notes([f"line {found.line}: {found.problem}" for found in added.problems])
     return Answer(added, [sentence, *notes], failed=bool(added.problems))
 

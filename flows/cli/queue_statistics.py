@@ -67,6 +67,7 @@ def _lines(found: "Overview", *, with_tables: bool) -> Iterator[Line]:
     if found.ready:
         yield "Ready to continue"
         yield from (f"  {sentence}" for sentence in found.ready)
+    label_studio_url = label_studio_address(settings())
     for title, rows in (
         ("Builds that wait for people", found.blocked),
         ("Queues that need you", found.problems),
@@ -77,12 +78,18 @@ def _lines(found: "Overview", *, with_tables: bool) -> Iterator[Line]:
     ):
         if rows:
             yield title
-            yield from (f"  {one.sentence}" for one in rows)
+            yield from (f"  {one.sentence}{_place(one, label_studio_url)}" for one in rows)
     for one in found.queues:
         people = {person.annotator: person.name or person.annotator for person in one.annotators}
         if with_tables:
             yield from _queue(one, people)
-        yield from _unclear(one, people, label_studio_address(settings()))
+        yield from _unclear(one, people, label_studio_url)
+
+
+def _place(row: object, label_studio_url: str) -> str:
+    """Return where Loupe's account answers what waits there; empty for rows about others."""
+    project = getattr(row, "project", None)
+    return f": {label_studio_url}/projects/{project}/data?labeling=1" if project else ""
 
 
 def _queue(statistics: "QueueStatistics", people: dict[str, str]) -> Iterator[Line]:

@@ -17,7 +17,7 @@ from loupe.annotate.statistics.agreement import Estimate, agreement
 from loupe.annotate.statistics.label_errors import label_errors
 from loupe.annotate.statistics.queue import shared_answers
 from loupe.checks.rewrites import reading_checks
-from loupe.db.annotations import count_annotations
+from loupe.db.annotations import GivenAnswer, count_annotations, given_answers
 from loupe.db.configurations import AskedChecks, asked_checks, configurations_of
 from loupe.db.decisions import decided_by_people
 from loupe.db.entities import LIVE, StoredEntity, fetch, fetch_parents, find, pages
@@ -395,15 +395,34 @@ def _gate_statistics(store: Store, dataset: str) -> tuple[GateStatistics, ...]:
     statistics = []
     for gate, counts in sorted(found.items()):
         of_policies = [one for one in counts if one.policy]
+        answers = [
+            one
+            for one in given_answers(store, f"{dataset}-{gate}")
+            if not one.gold and one.purpose != "audit"
+        ]
         statistics.append(
             GateStatistics(
                 gate=gate,
                 by_people=sum(one.entities for one in counts if not one.policy),
                 by_policy=tuple((one.policy, one.entities) for one in of_policies if one.entities),
                 rejected=tuple((one.policy, one.rejected) for one in of_policies if one.rejected),
+                people=len({one.person for one in answers}) or None,
+                instructions=_by_instructions(answers),
             )
         )
     return tuple(statistics)
+
+
+def _by_instructions(answers: Sequence[GivenAnswer]) -> tuple[tuple[str, int], ...]:
+    """Count first opinions by the digest of their instructions, the oldest first.
+
+    The instructions of adjudicators differ on purpose.
+    """
+    in_order = sorted(answers, key=lambda one: (one.annotated_at, one.annotation_key))
+    counts = Counter(
+        one.instructions for one in in_order if one.purpose == "review" and one.instructions
+    )
+    return tuple(counts.items())
 
 
 def _originals_statistics(store: Store, dataset: str) -> tuple[OriginalsStatistics, ...]:

@@ -4,16 +4,25 @@ from collections import Counter
 
 from sqlalchemy import update
 
+from loupe.annotate.answers import ReviewAnswer
 from loupe.annotate.audits import draw_audit_sample
+from loupe.annotate.gold import GoldLine, add_known_answers
+from loupe.annotate.interfaces.page import (
+    ANSWERS,
+    adjudication_data,
+    adjudication_instructions,
+)
+from loupe.annotate.interfaces.registry import interface_of
 from loupe.annotate.pull import pull, reconcile
 from loupe.annotate.queues import SHARED, Queue, shipped
 from loupe.db.decisions import append_decisions
-from loupe.db.entities import AgentRef, NewDecision
+from loupe.db.entities import AgentRef, NewDecision, fetch
 from loupe.db.gold import KnownAnswer, add_gold_items, reopen_items
 from loupe.db.reviews import WAITING, review_tasks, set_annotator_state
 from loupe.db.tables import Entity
 from loupe.db.withdrawal_traces import close_reviews
 from tests.annotate.answering import accepting, rejecting
+from tests.annotate.interfaces.proposed import one_of_each_kind
 from tests.annotate.memory_desk import MemoryOffice
 from tests.annotate.office import hire, push, work
 from tests.annotate.world import DATASET, REWRITE, World
@@ -38,6 +47,38 @@ def withdraw(world: World, *entity_ids: str) -> None:
         append_decisions(
             connection, [NewDecision(entity_id, "withdraw", agent) for entity_id in entity_ids]
         )
+
+
+def test_a_known_answer_decides_an_undecided_item_so_that_it_is_no_conflict(
+    world: World, office: MemoryOffice
+) -> None:
+    queue = ONE.model_copy(update={"gold_rate": 0.5})
+    ann = hire(world.store, office, "ann")
+    first, second, third = world.add_rewrites(3)
+    lines = [
+        (1, GoldLine(entity=first, answer=ReviewAnswer(verdict="accept"))),
+        (2, GoldLine(entity=second, answer=ReviewAnswer(verdict="edit"))),
+    ]
+    added = add_known_answers(world.store, queue, interface_of(queue), lines, "given")
+    assert (added.added, added.decided) == (2, 1)
+    for _ in range(3):
+        push(world.store, office, queue)
+        work(world.store, office, ann, accepting)
+        pull(world.store, office, queue)
+    push(world.store, office, queue)
+    states = {one.state for id_, one in fetch(world.store, [first, third]).items()}
+    assert states == {"accepted"}
+    answered = review_tasks(world.store, queue.name, entity_id=first).values()
+    assert {task.gold for task in answered} <= {True}
+    open_tasks = review_tasks(world.store, queue.name, state="open").values()
+    assert {task.entity_id for task in open_tasks} <= {second}
+
+
+def test_an_adjudicator_reads_that_nobody_answered_an_item_that_all_skipped() -> None:
+    page = interface_of(ONE)
+    panel = adjudication_data(page, one_of_each_kind()["rewrite"].shown, {})
+    assert "Nobody answered this item" in panel[ANSWERS]
+    assert "or nobody is left who could answer it" in adjudication_instructions(page)
 
 
 def test_tasks_of_the_only_annotator_go_to_loupes_own_account(

@@ -12,8 +12,9 @@ from loupe.annotate.gold import add_gold_file, draw_gold, is_right
 from loupe.annotate.interfaces.registry import INTERFACES
 from loupe.annotate.queues import shipped
 from loupe.db.decisions import append_decisions
-from loupe.db.entities import NewDecision, new_entity
+from loupe.db.entities import NewDecision, fetch, new_entity
 from loupe.db.gold import gold_items, settled_answers
+from loupe.db.reviews import dropped_items
 from loupe.db.store import Store
 from loupe.schemas.errors import UsageError
 from loupe.schemas.proposals import Tracklet
@@ -109,7 +110,10 @@ def test_valid_lines_of_a_file_become_gold_and_others_are_reported(
         {"entity": second},
     )
     report = add_gold_file(sqlite_store, REWRITES, PAGE, file)
-    assert (report.added, report.known) == (2, 0)
+    assert (report.added, report.known, report.decided) == (2, 0, 2)
+    states = {id_: one.state for id_, one in fetch(sqlite_store, [first, second]).items()}
+    assert states == {first: "accepted", second: "rejected"}
+    assert dropped_items(sqlite_store, "people") == []  # the lead looked
     problems = {one.line: one.problem for one in report.problems}
     assert sorted(problems) == [3, 4, 5, 6, 7, 8, 10]
     assert "is already in line 1" in problems[4]

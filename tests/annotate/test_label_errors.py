@@ -85,6 +85,7 @@ def test_a_kind_that_nobody_answered_about_is_not_measured(desk: Desk) -> None:
     assert found.kinds[edited.id] == EDITED
     assert edited.id not in found.probability
     assert (found.statistics.unmeasured, found.statistics.items) == (1, 5)
+    assert found.statistics.unmeasured_edits == 1
     assert Doubts(found.probability).strata([edited.id]) == {edited.id: UNMEASURED}
 
 

@@ -10,7 +10,7 @@ import pytest
 from pydantic import SecretStr
 
 from loupe.annotate.push import push
-from loupe.annotate.queues import accept_items, shipped
+from loupe.annotate.queues import decide_as_lead, shipped
 from loupe.db.desk_events import desk_events
 from loupe.db.entities import fetch
 from loupe.db.reviews import annotator_named
@@ -146,7 +146,7 @@ def test_an_annotator_asks_and_the_lead_answers_and_acts(
     confirm(page, "Seen by the lead.")
     page.get_by_text("1 of 1 items accepted").first.wait_for()
     page.locator("#found").get_by_text("accepted ·").wait_for()
-    accept_items(store, QUEUE, [items[1]], "")
+    decide_as_lead(store, QUEUE, {items[1]: "accept"}, "")
     page.locator("#found").get_by_text("accepted ·").nth(1).wait_for()  # it follows by itself
     page.locator("summary", has_text="Log").click()
     page.locator(".log").get_by_text(f"{items[0][:12]}: {ITEM}").first.wait_for()

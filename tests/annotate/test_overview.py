@@ -5,8 +5,11 @@ from datetime import datetime, timedelta
 from random import Random
 
 from loupe.annotate.answers import Verdict
+from loupe.annotate.lead_page import Live, render_live_page
 from loupe.annotate.queues import SHARED, Queue
 from loupe.annotate.statistics.overview import Overview, overview
+from loupe.annotate.statistics.page import render_page
+from loupe.db.reviews import place_tasks, review_tasks
 from loupe.db.store import Store
 from tests.annotate.review_history import SETTLER, START, History, Person, captions_queue
 
@@ -129,8 +132,14 @@ def test_the_last_conflicts_without_an_adjudicator_are_a_problem(sqlite_store: S
     history.answer(item, DI, "reject", START)
     history.task(item, SHARED, purpose="adjudication")
     history.write()
-    (problem,) = overview_at(sqlite_store, START).problems
+    (task,) = review_tasks(sqlite_store, QUEUE.name, purpose="adjudication").values()
+    place_tasks(sqlite_store, task.server, 7, {task.key: 12})
+    found = overview_at(sqlite_store, START)
+    (problem,) = found.problems
     assert "1 conflict in the account of Loupe itself, as no adjudicator" in problem.sentence
+    link = 'href="/projects/7/data?labeling=1"'
+    assert render_live_page(found, Live((), (), (), {}, "")).count(link) == 2
+    assert link not in render_page(found)  # a file, away from the desk
 
 
 def test_problems_of_a_queue_come_with_remedies(sqlite_store: Store) -> None:

@@ -12,10 +12,12 @@ from loupe.annotate.queues import (
     Queue,
     apply_policy,
     candidates,
+    chosen_queues,
     decide_by_policy,
     load_queues,
     needs_review,
     parse_policy,
+    queues_in_use,
     search_items,
     shipped,
 )
@@ -111,9 +113,11 @@ def test_invalid_policies_are_refused() -> None:
 def test_queues_are_named_after_their_dataset() -> None:
     assert shipped().queue_named("ufine3c-rewrites") == rewrite_queue("ufine3c")
     assert shipped().queue_named("my-own-people-captions").dataset == "my-own-people"
-    for wrong in ("ufine3c", "ufine3c-rewrite", "-rewrites"):
-        with pytest.raises(UsageError, match=r"named DATASET-STEP, .* of tracklets, .*; got '"):
+    for wrong in ("ufine3c", "-rewrites"):
+        with pytest.raises(UsageError, match=r"no queue '.*named DATASET-STEP, .* of tracklets, "):
             shipped().queue_named(wrong)
+    with pytest.raises(UsageError, match=r"'ufine3c-rewrite'; did you mean ufine3c-rewrites\?$"):
+        shipped().queue_named("ufine3c-rewrite")
 
 
 def test_every_step_has_an_interface() -> None:
@@ -161,7 +165,6 @@ WRONG_FILES = (
     ("[steps.rewrites]\ninterface = 'image-selection'", "rewrites: interface cannot be changed"),
     ("[queues.people-rewrites]\ndataset = 'x'", "people-rewrites: dataset cannot be changed"),
     ("[steps.rewrites]\nannotators = ['Ann', 'Ann']", "annotators: the names must differ, got"),
-    ("[queues.people]\noverlap = 2", r"\[queues.people\]: a queue is named DATASET-STEP"),
     ("[queues.people-rewrites]\ngold_rate = 2", r"\[queues.people-rewrites\]: gold_rate"),
     (
         "[steps.rewrites]\naccuracy_least = 30",
@@ -175,6 +178,36 @@ def test_an_invalid_custom_file_is_a_short_error(tmp_path: Path) -> None:
         with pytest.raises(ConfigurationError, match=problem) as caught:
             load_queues(write(tmp_path, text))
         assert "\n" not in str(caught.value), text
+
+
+def test_a_table_of_a_queue_that_no_pipeline_has_used_yet_stops_no_other(tmp_path: Path) -> None:
+    text = "[queues.kinds-places]\noverlap = 0\n[queues.people-rewrites]\noverlap = 2\n"
+    own = write(tmp_path, text)
+    declared = load_queues(own)
+    assert (declared.queue("people", "rewrites").overlap, [*declared.queues]) == (
+        2,
+        ["people-rewrites"],
+    )
+    (warning,) = declared.warnings
+    assert "[queues.kinds-places] of the queues file changes nothing: there is no" in warning
+    gate = shipped().steps["captions"].model_copy(update={"interface": "own-text"})
+    used = Queue(**{**dict(gate), "name": "kinds-places", "dataset": "kinds"})
+    folder = own.with_suffix("")  # where a run of its pipeline declares it
+    folder.mkdir()
+    (folder / "kinds.json").write_text(f"[{used.model_dump_json()}]", encoding="utf-8")
+    with pytest.raises(ConfigurationError, match=r"\[queues.kinds-places\]: overlap: .* got 0"):
+        load_queues(own)
+
+
+def test_a_misspelt_queue_is_answered_with_the_queues_there_are(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.add("A woman in a red coat.", suspect=False)
+    (queue,) = queues_in_use(world.store, shipped())
+    dataset = queue.dataset
+    for wrong in (f"{dataset}-rewrite", f"{dataset[:-1]}-rewrites"):
+        expected = f"no queue '{wrong}'; did you mean {queue.name}\\?; queues in use: {queue.name}"
+        with pytest.raises(UsageError, match=expected):
+            chosen_queues(world.store, shipped(), wrong)
 
 
 def test_only_checked_undecided_items_are_candidates(tmp_path: Path) -> None:

@@ -42,7 +42,7 @@ def test_gold_items_are_drawn_from_adjudicated_items(loupe: Loupe, home_store: S
     assert "has no gold items" in loupe(*GOLD, "list", QUEUE).out
     drawn = loupe(*GOLD, "draw", QUEUE, "--count", "3", "--seed", "5", "--json")
     assert drawn.exit_code == 0
-    assert drawn.json == {"queue": QUEUE, "added": 3, "known": 0, "problems": []}
+    assert drawn.json == {"queue": QUEUE, "added": 3, "known": 0, "decided": 0, "problems": []}
     assert len(loupe(*GOLD, "list", QUEUE, "--json").json) == 3
 
 

@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
+from loupe.annotate.instructions import instructions_of, instructions_version
 from loupe.annotate.pull import pull
 from loupe.annotate.queues import shipped
+from loupe.db.annotations import given_answers
 from loupe.db.decisions import last_agents
 from loupe.db.entities import LIVE, StoredEntity, find
 from loupe.db.withdrawal_graph import WithdrawalTarget
@@ -105,7 +107,13 @@ def test_what_derives_from_a_rejected_image_goes(
     assert verify_release(folder).problems == []
     manifest = read_release(folder).manifest
     assert (report.release_id, manifest.statistics.images) == (manifest.id, 5)
-    assert {one.gate: one.by_people for one in manifest.statistics.gates}["images"] == 6
+    (gate,) = (one for one in manifest.statistics.gates if one.gate == "images")
+    people = {one.person for one in given_answers(run.store, "people-images")}
+    assert (gate.by_people, gate.people) == (6, len(people))
+    ((digest, answers),) = gate.instructions
+    queue = shipped().queue("people", "images")
+    assert digest == instructions_version(instructions_of(queue, "review", ()))
+    assert answers == sum(1 for _ in given_answers(run.store, "people-images"))
 
 
 def test_a_changed_answer_brings_an_image_back(

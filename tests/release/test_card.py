@@ -11,6 +11,7 @@ from loupe.release.card.documents import as_code_block, render_card, size_catego
 from loupe.release.card.markup import as_link, as_text
 from loupe.release.card.model_use import DEMONSTRATION_CITATION
 from loupe.schemas.profile import FaithfulnessSettings
+from loupe.schemas.quality import ErrorStatistics, KindErrors
 from loupe.schemas.release import (
     FaceStatistics,
     GateStatistics,
@@ -210,6 +211,56 @@ def test_gates_show_what_a_policy_accepted_and_what_it_rejected(manifest: Manife
     statistics = manifest.statistics.model_copy(update={"gates": (gate,)})
     card = render_card(manifest.model_copy(update={"statistics": statistics}))
     assert "| candidates | 3 | auto | 190 | 76 |" in card
+
+
+def test_the_card_says_how_many_people_decided(manifest: Manifest) -> None:
+    def said(*gates: GateStatistics) -> str:
+        statistics = manifest.statistics.model_copy(update={"gates": gates})
+        return render_card(manifest.model_copy(update={"statistics": statistics}))
+
+    one = GateStatistics(gate="kinds", by_people=43, by_policy=(), people=3)
+    other = GateStatistics(gate="places", by_people=4, by_policy=(), people=2)
+    assert "- **Annotators.** 3 people, known by pseudonyms; age" in said(one)
+    assert "- **Annotators.** At least 3 people, known by pseudonyms; age" in said(one, other)
+
+
+def test_the_card_says_if_the_instructions_changed_while_people_worked(manifest: Manifest) -> None:
+    def said(*instructions: tuple[str, int]) -> str:
+        gate = GateStatistics(
+            gate="kinds", by_people=43, by_policy=(), people=3, instructions=instructions
+        )
+        statistics = manifest.statistics.model_copy(update={"gates": (gate,)})
+        return render_card(manifest.model_copy(update={"statistics": statistics}))
+
+    assert "instructions changed" not in said(("a" * 32, 43))
+    changed = said(("a" * 32, 1040), ("b" * 32, 3))
+    assert "|\n\n- kinds: the instructions changed while people worked: 2 versions, with" in changed
+    assert "with 1,040, 3 answers, the oldest first" in changed
+
+
+def test_edits_that_nobody_else_judged_are_called_edits(manifest: Manifest) -> None:
+    share = KindErrors(
+        kind="not doubted by a check",
+        items=36,
+        answered=36,
+        audited=0,
+        error_rate=0.0,
+        lower=0.0,
+        upper=0.1,
+    )
+    errors = ErrorStatistics(
+        **(share.model_dump() | {"kind": "all"}),
+        queue="places-kinds",
+        people=3,
+        gold_answers=0,
+        unmeasured=7,
+        unmeasured_edits=7,
+        kinds=(share,),
+    )
+    statistics = manifest.statistics.model_copy(update={"errors": (errors,)})
+    card = render_card(manifest.model_copy(update={"statistics": statistics}))
+    assert "7 more accepted items are texts or records of a person who edited" in card
+    assert "nobody reviewed an item of their kind" not in card
 
 
 def test_the_card_of_things_says_nothing_of_how_people_look(manifest: Manifest) -> None:

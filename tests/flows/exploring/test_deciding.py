@@ -154,7 +154,7 @@ def test_a_withdrawn_image_is_gone(people: People) -> None:
         ("reject", " ", "", "needs a reason"),
         ("reopen", "x", "", "would change none of 6 images"),
         ("withdraw", "x", "bad", "needs a ground, one of privacy"),
-        ("send to people-rewrite", "x", "", "a queue is named DATASET-STEP"),
+        ("send to people-rewrite", "x", "", "did you mean people-rewrites"),
     ],
 )
 def test_bad_decisions_are_refused_in_a_sentence(
