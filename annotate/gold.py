@@ -399,6 +399,18 @@ def drift(checks: Sequence[StoredCheck], rule: Rule) -> tuple[int, int] | None:
     return None if is_kept else (sum(newest), len(newest))
 
 
+def drifting(connection: Connection, queue: Queue) -> dict[str, tuple[int, int]]:
+    """Return who breaks the rule and is not suspended yet, as `drift` has it."""
+    rule = Rule.of(queue)
+    exempt = {SHARED, *suspended_annotators(connection, queue.name)}
+    found = {}
+    for assignee, checks in sorted(counted_checks(connection, queue.name).items()):
+        broken = drift(checks, rule)
+        if broken is not None and assignee not in exempt:
+            found[assignee] = broken
+    return found
+
+
 def unreviewed_answers(
     answers: Iterable[GivenAnswer],
     assignee: str,
@@ -445,11 +457,7 @@ def enforce(connection: Connection, queue: Queue, same: Same) -> dict[str, Retur
     rule = Rule.of(queue)
     settled = review_tasks(connection, queue.name, purpose="adjudication", state=WAITING)
     settling = frozenset(task.entity_id for task in settled.values())
-    suspended = suspended_annotators(connection, queue.name)
-    for assignee, checks in sorted(counted_checks(connection, queue.name).items()):
-        found = drift(checks, rule)
-        if found is None or assignee in suspended or assignee == SHARED:
-            continue
+    for assignee, found in drifting(connection, queue).items():
         own = {"assignee": assignee, "purpose": "review", "state": (*WAITING, "answered")}
         items = {one.entity_id for one in review_tasks(connection, queue.name, **own).values()}
         by_item = counted_answers(connection, queue.name, sorted(items))
