@@ -33,7 +33,8 @@ _LOGGED = 100
 _WORDS = 120
 _LISTED = 12
 _COMPARED = (
-    "Annotators get it as any other item, and their answers are compared with the right one."
+    "Annotators get it as any other item, and their answers are compared with the right one. An "
+    "undecided item is decided by it, if it is accept or reject."
 )
 NO_GOLD = "gold_rate of the queue is 0: nobody gets gold items; set it in the queues file"
 
