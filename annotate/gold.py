@@ -8,7 +8,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, Literal, NamedTuple
 
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 from sqlalchemy import Connection
 
 from loupe.annotate.answers import ReviewAnswer
@@ -161,7 +161,8 @@ class LineProblem(Record):
 class AddedGold(Record):
     """The result of adding gold: `added` are new, `known` were gold before and do not change.
 
-    `decided` are undecided items that their known answer decided.
+    `decided` are undecided items that their known answer decided, `items` the ids of the gold items
+    that were given or drawn.
     """
 
     queue: str
@@ -169,6 +170,7 @@ class AddedGold(Record):
     known: int
     decided: int = 0
     problems: tuple[LineProblem, ...] = ()
+    items: tuple[str, ...] = Field(default=(), exclude=True)
 
 
 def draw_gold(store: Store, queue: Queue, count: int, seed: int) -> AddedGold:
@@ -181,7 +183,8 @@ def draw_gold(store: Store, queue: Queue, count: int, seed: int) -> AddedGold:
     drawn = draw(verdicts, count, f"gold {queue.name} {seed}")
     items = [KnownAnswer(entity_id, answers[entity_id], _ADJUDICATED) for entity_id in drawn]
     added = add_gold_items(store, queue.name, items)
-    return AddedGold(queue=queue.name, added=added, known=len(items) - added)
+    known = len(items) - added
+    return AddedGold(queue=queue.name, added=added, known=known, items=tuple(drawn))
 
 
 def add_gold_file(store: Store, queue: Queue, interface: Interface, path: Path) -> AddedGold:
@@ -213,7 +216,8 @@ def add_known_answers(
     """
     problems = {} if problems is None else problems
     earlier = gold_items(store, queue.name)
-    added = given = decided = 0
+    added = decided = 0
+    given: list[str] = []
     for page in pages(lines, _LINES_AT_ONCE):
         entities = fetch(store, [line.entity for _, line in page])
         here = {one.id for one in without_left_out(store, queue, entities.values())}
@@ -235,12 +239,13 @@ def add_known_answers(
                 verdicts[line.entity] = verdict
         decided += decide_as_lead(store, queue, verdicts, f"known answer, {origin}")
         added += add_gold_items(store, queue.name, items)
-        given += len(items)
+        given += [item.entity_id for item in items]
     return AddedGold(
         queue=queue.name,
         added=added,
-        known=given - added,
+        known=len(given) - added,
         decided=decided,
+        items=tuple(given),
         problems=tuple(
             LineProblem(line=number, problem=problem)
             for number, problem in sorted(problems.items())
@@ -394,6 +399,18 @@ def drift(checks: Sequence[StoredCheck], rule: Rule) -> tuple[int, int] | None:
     return None if is_kept else (sum(newest), len(newest))
 
 
+def drifting(connection: Connection, queue: Queue) -> dict[str, tuple[int, int]]:
+    """Return who breaks the rule and is not suspended yet, as `drift` has it."""
+    rule = Rule.of(queue)
+    exempt = {SHARED, *suspended_annotators(connection, queue.name)}
+    found = {}
+    for assignee, checks in sorted(counted_checks(connection, queue.name).items()):
+        broken = drift(checks, rule)
+        if broken is not None and assignee not in exempt:
+            found[assignee] = broken
+    return found
+
+
 def unreviewed_answers(
     answers: Iterable[GivenAnswer],
     assignee: str,
@@ -440,11 +457,7 @@ def enforce(connection: Connection, queue: Queue, same: Same) -> dict[str, Retur
     rule = Rule.of(queue)
     settled = review_tasks(connection, queue.name, purpose="adjudication", state=WAITING)
     settling = frozenset(task.entity_id for task in settled.values())
-    suspended = suspended_annotators(connection, queue.name)
-    for assignee, checks in sorted(counted_checks(connection, queue.name).items()):
-        found = drift(checks, rule)
-        if found is None or assignee in suspended or assignee == SHARED:
-            continue
+    for assignee, found in drifting(connection, queue).items():
         own = {"assignee": assignee, "purpose": "review", "state": (*WAITING, "answered")}
         items = {one.entity_id for one in review_tasks(connection, queue.name, **own).values()}
         by_item = counted_answers(connection, queue.name, sorted(items))

@@ -31,8 +31,10 @@ from loupe.schemas.pages import SERVED_POLICY
 MOST_ITEMS = 50
 _LOGGED = 100
 _WORDS = 120
+_LISTED = 12
 _COMPARED = (
-    "Annotators get it as any other item, and their answers are compared with the right one."
+    "Annotators get it as any other item, and their answers are compared with the right one. An "
+    "undecided item is decided by it, if it is accept or reject."
 )
 NO_GOLD = "gold_rate of the queue is 0: nobody gets gold items; set it in the queues file"
 
@@ -50,7 +52,10 @@ class Person(NamedTuple):
 
 
 class Logged(NamedTuple):
-    """A line of the log; `item` is the short id and the words of the item, if it is about one."""
+    """A line of the log.
+
+    `item` is the short id and the words of the item that it is about, or the short ids of several.
+    """
 
     at: datetime
     author: str
@@ -120,8 +125,15 @@ def _log(store: Store, names: dict[str, str]) -> Iterator[Logged]:
             said = said.replace(pseudonym, name)
         item = event.entity_id or ""
         words = words_of(items[item])[:_WORDS] if item in items else ""
-        about = f"{item[:12]}: {words}" if words else item[:12]
+        about = f"{item[:12]}: {words}" if words else item[:12] or _several(event)
         yield Logged(event.at, event.author, said, about)
+
+
+def _several(event: StoredEvent) -> str:
+    """Return the short ids of the items that an event is about, if it is about several."""
+    ids = [str(one)[:12] for one in event.details.get("items", ())]
+    more = f" and {len(ids) - _LISTED:,} more" if len(ids) > _LISTED else ""
+    return ", ".join(ids[:_LISTED]) + more
 
 
 def _at_once(event: StoredEvent) -> tuple[object, ...]:

@@ -18,7 +18,7 @@ from loupe.annotate.decisions import (
     annotation_entity,
     load_shown,
 )
-from loupe.annotate.gold import enforce, is_right
+from loupe.annotate.gold import drifting, enforce, is_right
 from loupe.annotate.instructions import additions, instructions_of, instructions_version
 from loupe.annotate.interfaces.page import adjudication_config, malformed, taken_answer
 from loupe.annotate.interfaces.registry import interface_of
@@ -155,6 +155,7 @@ class Reader:
         plan_id = register_plan(store, "review", VERSION, plan)
         self._decider = DecisionResolver(queue, self._interface, plan_id, code_revision, flow_run)
         self._added = additions(store, queue)
+        self._same = partial(self._interface.same, text_agreement=queue.text_agreement)
 
     def read(self, page: Sequence[tuple[StoredTask, RemoteTask]]) -> Reading:
         """Read the annotations of these tasks, and decide by the new ones."""
@@ -176,6 +177,15 @@ class Reader:
         if not new and not skipped:
             return reading
         return reading.plus(self._store_all(new, skipped))
+
+    def judge_again(self) -> int:
+        """Apply the present rule on gold answers; return how many answers are revoked."""
+        with self._store.read() as connection:
+            if not drifting(connection, self._queue):
+                return 0
+        with self._store.write() as connection:
+            acquire_queue_lock(connection, self._queue.name)
+            return self._enforce(connection)
 
     def decide_again(self, entity_ids: Sequence[str]) -> int:
         """Decide on items again by the answers that count now; return how many are decided."""
@@ -315,22 +325,22 @@ class Reader:
         ]
         items = gold_items(connection, self._queue.name) if gold else {}
         known = {key: ReviewAnswer.model_validate(item.answer) for key, item in items.items()}
-        same = partial(self._interface.same, text_agreement=self._queue.text_agreement)
         checks = [
             NewCheck(
                 received.key,
                 self._queue.name,
                 received.task.assignee,
-                is_right(answer, known[received.task.entity_id], same),
+                is_right(answer, known[received.task.entity_id], self._same),
                 received.remote.updated_at,
             )
             for received, answer in gold
             if received.task.entity_id in known
         ]
         record_checks(connection, checks)
-        if not checks:
-            return 0
-        return sum(work.tasks for work in enforce(connection, self._queue, same).values())
+        return self._enforce(connection) if checks else 0
+
+    def _enforce(self, connection: Connection) -> int:
+        return sum(work.tasks for work in enforce(connection, self._queue, self._same).values())
 
 
 def _move(connection: Connection, read: Sequence[ParsedAnnotation], skipped: set[str]) -> None:

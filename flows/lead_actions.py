@@ -62,6 +62,12 @@ def set_state(store: Store, name: str, state: AnnotatorState, author: str) -> St
     return person
 
 
+def log_account(store: Store, person: StoredAnnotator, done: str) -> None:
+    """Write into the log what was done to a person's account on the command line."""
+    said = f"{done} {person.pseudonym} ({', '.join(person.roles)})"
+    append_event(store, NewEvent("action", COMMAND_LINE, said, annotator=person.pseudonym))
+
+
 def state_sentence(person: StoredAnnotator, before: str) -> str:
     """Return what was done to a person who had another state before, such as "paused Bea"."""
     if person.state == "active":
@@ -105,7 +111,7 @@ def reopen(store: Store, queue: Queue, ids: Sequence[str], reason: str, author: 
     """Reopen decided items for other people."""
     work = reopen_items(store, queue.name, ids, queue.lead, reason)
     done = Reopened(len(set(ids)), work.reopened, work.tasks)
-    _log_about_items(store, queue, ids, f"{done.sentence(queue.name)} ({reason})", author)
+    log_about_items(store, queue, ids, f"{done.sentence(queue.name)} ({reason})", author)
     return done
 
 
@@ -113,7 +119,7 @@ def accept(store: Store, queue: Queue, ids: Sequence[str], reason: str, author: 
     """Accept undecided items as the lead; return how many."""
     count = decide_as_lead(store, queue, dict.fromkeys(ids, "accept"), reason)
     said = f"{queue.name}: {count:,} of {len(set(ids)):,} items accepted ({reason})"
-    _log_about_items(store, queue, ids, said, author)
+    log_about_items(store, queue, ids, said, author)
     return count
 
 
@@ -130,12 +136,12 @@ def assign(store: Store, desks: Desks, queue: Queue, entity_id: str, name: str, 
     return said
 
 
-def _log_about_items(
-    store: Store, queue: Queue, ids: Sequence[str], said: str, author: str
-) -> None:
+def log_about_items(store: Store, queue: Queue, ids: Sequence[str], said: str, author: str) -> None:
+    """Write what was done to items of a queue into the log."""
     only = ids[0] if len(set(ids)) == 1 else None
     append_event(
-        store, NewEvent("action", author, said, queue.name, only, details={"items": sorted(ids)})
+        store,
+        NewEvent("action", author, said, queue.name, only, details={"items": sorted(set(ids))}),
     )
 
 

@@ -45,9 +45,10 @@ def add(
         only_adjudicator: The person only resolves conflicts.
         token_file: File with the person's access token for an external Label Studio.
     """
-    from loupe.db.reviews import add_annotator
+    from loupe.db.reviews import add_annotator, annotators
     from loupe.db.store import Store
     from loupe.flows.engine.desks import wake_watcher
+    from loupe.flows.lead_actions import log_account
     from loupe.models.profiles.settings import make_home
     from loupe.services.credentials import save_workspace
     from loupe.services.label_studio import check_name, label_studio_access, label_studio_name
@@ -64,8 +65,10 @@ def add(
     roles: list[Role] = [] if only_adjudicator else ["annotator"]
     if adjudicator or only_adjudicator:
         roles.append("adjudicator")
+    is_known = name in {person.name for person in annotators(store)}
     added = add_annotator(store, name, label_studio_name(own), workspace.user_id, roles)
     save_workspace(own.home, added.pseudonym, workspace.credentials)
+    log_account(store, added, "renewed the account of" if is_known else "added")
     wake_watcher(own)
     lines = [f"{name} works here as {added.pseudonym} ({', '.join(added.roles)})"]
     if workspace.credentials.password is not None:
@@ -89,6 +92,7 @@ def invite(name: NameArgument, *, adjudicator: bool = False, email: str | None =
         email: Address of the person's account at the provider.
     """
     from loupe.db.reviews import annotators
+    from loupe.flows.lead_actions import log_account
     from loupe.services.credentials import save_workspace
     from loupe.services.label_studio import invitation, label_studio_address
     from loupe.services.oidc import invite_address
@@ -111,6 +115,7 @@ def invite(name: NameArgument, *, adjudicator: bool = False, email: str | None =
     if credentials is None or credentials.email is None:
         raise UsageError(f"{name!r} has an account on {person.server}, which Loupe does not manage")
     link = invitation(own, credentials.email)  # the present password ends
+    log_account(store, person, "invited")
     known = credentials.model_copy(update={"password": None})
     save_workspace(own.home, person.pseudonym, known)
     if email is not None:

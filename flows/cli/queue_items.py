@@ -162,16 +162,16 @@ def prioritize(
     """
     from loupe.db.reviews import set_priorities
     from loupe.flows.engine.desks import wake_watcher
+    from loupe.flows.lead_actions import COMMAND_LINE, log_about_items
 
     store, chosen = opened_queue(queue)
     ids = _ids(store, chosen, entities)
     set_priorities(store, chosen.name, ids, priority)
     wake_watcher(settings())
     items = len(set(ids))
-    return Answer(
-        {"queue": chosen.name, "items": items, "priority": priority},
-        [f"{chosen.name}: {items:,} items now have priority {priority}"],
-    )
+    said = f"{chosen.name}: {items:,} items now have priority {priority}"
+    log_about_items(store, chosen, ids, said, COMMAND_LINE)
+    return Answer({"queue": chosen.name, "items": items, "priority": priority}, [said])
 
 
 def hours(
@@ -249,7 +249,8 @@ def draw(
     """
     from loupe.annotate.gold import draw_gold
 
-    return _added(draw_gold(*opened_queue(queue), count, seed))
+    store, chosen = opened_queue(queue)
+    return _added(store, chosen, draw_gold(store, chosen, count, seed))
 
 
 @command(app)
@@ -265,7 +266,7 @@ def add(queue: QueueArgument, file: Path) -> Answer:
     from loupe.annotate.interfaces.registry import interface_of
 
     store, chosen = opened_queue(queue)
-    return _added(add_gold_file(store, chosen, interface_of(chosen), file))
+    return _added(store, chosen, add_gold_file(store, chosen, interface_of(chosen), file))
 
 
 @command(app)
@@ -306,20 +307,29 @@ def remove(queue: QueueArgument, entities: list[str]) -> Answer:
         entities: The ids of the items.
     """
     from loupe.db.gold import gold_items, remove_gold_items
+    from loupe.flows.lead_actions import COMMAND_LINE, log_about_items
 
     store, chosen = opened_queue(queue)
     unknown = sorted(set(entities) - gold_items(store, chosen.name).keys())
     removed = remove_gold_items(store, chosen.name, entities)
-    lines = [f"{chosen.name}: {removed:,} gold items removed"]
+    said = f"{chosen.name}: {removed:,} gold items removed"
+    if removed:
+        known = sorted(set(entities).difference(unknown))
+        log_about_items(store, chosen, known, said, COMMAND_LINE)
+    lines = [said]
     lines += _notes([f"not a gold item: {one}" for one in unknown])
     document = {"queue": chosen.name, "removed": removed, "unknown": unknown}
     return Answer(document, lines, failed=bool(unknown))
 
 
-def _added(added: "AddedGold") -> Answer:
+def _added(store: "Store", queue: "Queue", added: "AddedGold") -> Answer:
+    from loupe.flows.lead_actions import COMMAND_LINE, log_about_items
+
     sentence = f"{added.queue}: {added.added:,} gold items added, {added.known:,} already existed"
     if added.decided:
         sentence += f"; {many(added.decided, 'undecided item')} decided by the known answer"
+    if added.added:
+        log_about_items(store, queue, added.items, sentence, COMMAND_LINE)
     notes = _notes([f"line {found.line}: {found.problem}" for found in added.problems])
     return Answer(added, [sentence, *notes], failed=bool(added.problems))
 

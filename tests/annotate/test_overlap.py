@@ -217,6 +217,27 @@ def test_gold_items_are_mixed_in_and_decide_nothing(world: World, office: Memory
     assert bea not in checks
 
 
+def test_a_higher_floor_suspends_those_who_had_too_many_gold_items_wrong(
+    world: World, office: MemoryOffice
+) -> None:
+    ann = hire(world.store, office, "ann")
+    add_gold(world, 5)
+    lenient = {"gold_rate": 0.2, "overlap": 1, "batch": 100, "accuracy_floor": 0.0}
+    queue = QUEUE.model_copy(update=lenient)
+    world.add_rewrites(20)
+    push(world.store, office, queue)
+    work(world.store, office, ann, rejecting)
+    assert pull(world.store, office, queue).returned == 0
+    answered = len(all_checks(world.store, queue.name)[ann])
+    too_few = queue.model_copy(update={"accuracy_floor": 0.9, "accuracy_least": answered + 1})
+    assert pull(world.store, office, too_few).returned == 0
+    strict = too_few.model_copy(update={"accuracy_least": answered})
+    assert pull(world.store, office, strict).returned > 0
+    (found,) = revocations(world.store, queue.name)
+    assert (found.assignee, found.answers, found.rule["floor"]) == (ann, answered, 0.9)
+    assert pull(world.store, office, strict).returned == 0
+
+
 def test_failing_on_gold_items_revokes_unconfirmed_answers(
     world: World, office: MemoryOffice
 ) -> None:

@@ -18,10 +18,16 @@ from loupe.db.decisions import decide
 from loupe.db.desk_events import desk_events
 from loupe.db.entities import AgentRef, NewDecision, fetch, register_agents
 from loupe.db.gold import gold_items
-from loupe.db.reviews import annotators, images_of_item, open_image_media_type, review_tasks
+from loupe.db.reviews import (
+    annotator_named,
+    annotators,
+    images_of_item,
+    open_image_media_type,
+    review_tasks,
+)
 from loupe.db.tables import Annotation, Withdrawal
 from loupe.db.withdrawal_traces import close_reviews, erase_answers_of
-from loupe.flows.lead_actions import Buttons
+from loupe.flows.lead_actions import COMMAND_LINE, Buttons, log_account, reopen
 from loupe.flows.lead_desk import LeadDesk
 from loupe.models.profiles.settings import load_settings
 from loupe.schemas.errors import UsageError
@@ -180,6 +186,11 @@ def test_the_log_says_to_what_and_to_whom(team: Team) -> None:
     assert accepted.item == f"{first[:12]}: {words}"
     with pytest.raises(UsageError, match="decided already"):
         team.press(action="accept", item=first, text="fine")
+    reopen(team.store, QUEUE, team.items, "look again", COMMAND_LINE)
+    log_account(team.store, annotator_named(team.store, "bea"), "added")
+    account, reopened, *_ = live_parts(team.store, [QUEUE], IMAGES).log
+    assert reopened.item == ", ".join(sorted(one[:12] for one in team.items))
+    assert (account.author, account.what) == (COMMAND_LINE, "added bea (annotator)")
 
 
 def test_an_item_that_a_step_rejected_is_not_offered_to_reopen(team: Team) -> None:
