@@ -17,7 +17,6 @@ document.addEventListener("click", event => {
 (() => {
   const NEXT = /\/api\/dm\/actions\/?\?.*\bid=next_task\b/;
   const ANSWER = /\/api\/tasks\/(\d+)\/annotations\b(?!\/\d+)(?!.*drafts)/;
-  const CHANGED = /\/api\/annotations\/\d+\/?(\?|$)/;
   const DRAFT = /\/api\/(drafts\/\d+|tasks\/\d+(\/annotations\/\d+)?\/drafts)\b/;
   const IMAGE = /https?:\/\/[^"\\\s<>/]+\/blobs\/(?:\d+-\d+-[0-9a-f]{64}\/)?[0-9a-f]{64}(\?others=[\d.,;]+)?/g;
   const JSON_TYPE = { "Content-Type": "application/json" };
@@ -109,13 +108,13 @@ document.addEventListener("click", event => {
       const task = posts && ANSWER.exec(url)?.[1];
       // Without the slash, Label Studio handles the request twice.
       const place = task ? url.replace(/\/annotations(?=\?|$)/, "/annotations/") : address;
-      const said = await send(place, options).catch(fault => {
+      const headers = task && window.loupeByKey?.() ? { ...Object.fromEntries(new Headers(options.headers)), "Loupe-One-Key": "1" } : options.headers;
+      const said = await send(place, { ...options, headers }).catch(fault => {
         if (!task && !DRAFT.test(url)) throw fault;
         return new Response('{"detail": "no connection"}', { status: 503, headers: JSON_TYPE });
       });
       if (task && said.ok) answered = Number(task);
-      if (task && said.ok) window.loupeAnswered?.(options);
-      if (options.method === "PATCH" && CHANGED.test(url) && said.ok) window.loupeChanged?.();
+      if (task && said.ok) window.loupeAnswered?.(options, await said.clone().json());
       return said;
     }
     clearTimeout(timer);
@@ -142,7 +141,7 @@ document.addEventListener("click", event => {
   const UNDO_MS = 5000, SUBMIT = "[data-testid=bottombar-submit-button]", SETTING = "loupeOneKey";
   const bar = document.createElement("div"), count = document.createElement("span");
   const toggle = document.createElement("button"), undo = document.createElement("button");
-  let done = 0, open = 0, undoing = 0, byKey = false, isBack = false;
+  let done = 0, open = 0, undoing = 0, byKey = false, last = 0;
 
   bar.id = "loupe-progress";
   count.setAttribute("role", "status");
@@ -168,25 +167,31 @@ document.addEventListener("click", event => {
     show();
     if (!bar.isConnected) document.body.append(bar);
   };
-  window.loupeAnswered = options => {
+  window.loupeByKey = () => byKey;
+  window.loupeAnswered = (options, stored) => {
     const isSkipped = /"was_cancelled":\s*true/.test(options.body ?? "");
     done += isSkipped ? 0 : 1;
     open = Math.max(0, open - 1);
     show();
     undo.hidden = !byKey;
+    last = stored.id;
     byKey = false;
     clearTimeout(undoing);
     undoing = setTimeout(() => { undo.hidden = true; }, UNDO_MS);
   };
 
-  // The task before opens with its answer; once it is changed, the present one comes again.
-  const takeBack = () => {
-    undo.hidden = isBack = true;
+  // The answer becomes a draft of its task, which opens again and counts as open until it is submitted.
+  const takeBack = async () => {
+    undo.hidden = true;
+    const said = await fetch(`/api/annotations/${last}/convert-to-draft`, { method: "POST" }).catch(() => null);
+    if (!said?.ok) {
+      count.textContent = said?.status === 409 ? "Too late to take it back: ask the lead" : "Not taken back: no connection";
+      return;
+    }
+    done -= 1;
+    open += 1;
+    show();
     window.Htx?.prevTask?.();
-  };
-  window.loupeChanged = () => {
-    if (isBack) setTimeout(() => window.Htx?.nextTask?.(), 300);
-    isBack = false;
   };
   undo.addEventListener("click", takeBack);
 
@@ -211,10 +216,11 @@ document.addEventListener("click", event => {
       return takeBack();
     }
     if (!isOn() || document.querySelector(".lsf-modal-ls__content")) return;
-    const before = new Set(ticked()), task = window.Htx?.task?.id;
+    byKey = false;
+    const task = window.Htx?.task?.id;
     setTimeout(() => {
-      const last = ticked().find(one => !before.has(one) && one.hotkey === event.key);
-      if (window.Htx?.task?.id !== task || !isEnough(last)) return;
+      const decided = ticked().find(one => one.hotkey === event.key);
+      if (window.Htx?.task?.id !== task || !isEnough(decided)) return;
       byKey = true;
       document.querySelector(SUBMIT)?.click();
     }, 60);
