@@ -79,7 +79,7 @@ document.addEventListener("click", event => {
   window.loupeExplain = explain;
 
   const awaitBatch = async (url, options) => {
-    if (window.Htx?.task) return;
+    if (window.Htx?.task && !window.Htx.noTask) return;
     explain();
     const said = document.hidden ? null : await send(url, options).catch(() => null);
     if (said?.status === 200) return location.reload();
