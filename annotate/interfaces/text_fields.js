@@ -169,7 +169,7 @@
     Date.now = clock;
   };
 
-  // Whoever chooses another value than the one shown means a change.
+  // Another value than the one shown is a change.
   let valued = "";
   const chooseChange = of => {
     const value = chosen(of, "changed")[0] ?? "";
