@@ -74,8 +74,9 @@ class RemoteAnnotation(BaseModel, frozen=True, populate_by_name=True):
     """An annotation on the server, without the e-mail address of its author.
 
     `completed_by` is the named author, `updated_by` the last editor; `cancelled` means that the
-    task was skipped. `result` is the unvalidated content from the server; if it could not be
-    parsed, `fault` says why and `result` is the raw text.
+    task was skipped, `held` that its author can still take it back. `result` is the unvalidated
+    content from the server; if it could not be parsed, `fault` says why and `result` is the raw
+    text.
     """
 
     id: int
@@ -89,6 +90,7 @@ class RemoteAnnotation(BaseModel, frozen=True, populate_by_name=True):
         default=None, alias="lead_time"
     )
     fault: str = ""
+    held: bool = False
 
     @property
     def user_id(self) -> int:

@@ -1,5 +1,6 @@
 """The parts of the lead's page that are there only while it is live: people, questions, log."""
 
+import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import datetime
@@ -165,10 +166,14 @@ def found_items(store: Store, queue: Queue, words: str, state: str) -> list[Item
     agents, reasons = last_agents(store, ids), last_reasons(store, ids)
     tasks = review_tasks(store, queue.name, entity_id=tuple(ids), state="answered", gold=False)
     answered = {task.entity_id for task in tasks.values()}
+    records = fetch(store, ids)
     items: list[Item] = []
     for found in first:
         images = images_of_item(store, queue.name, found.entity)
         text = "" if found.text.startswith("{") else found.text
+        if queue.choices:
+            value = json.loads(records[found.entity].payload).get(queue.field)
+            text = " · ".join(filter(None, (f"{queue.field}: {value}", text)))
         reason = reasons.get(found.entity, "") if found.state == "rejected" else ""
         by_policy = found.entity in agents and agents[found.entity].name == queue.agent.name
         reopens = by_policy or found.entity in answered

@@ -126,7 +126,10 @@ def _obsolete(
     people: People,
     waiting: Sequence[str],
 ) -> Iterable[StoredTask]:
-    """Return open tasks of people who get no tasks now, and of items that need no answer."""
+    """Return open tasks of people who get no tasks now, and of items that need no answer.
+
+    Those of paused annotators that were sent are not among them: they may be open or begun.
+    """
     answered = Counter(
         task.entity_id
         for task in tasks.values()
@@ -146,7 +149,8 @@ def _obsolete(
         else:
             enough = task.purpose == "review" and answered[task.entity_id] >= queue.overlap
             needed = task.entity_id in asking and not enough
-        if not needed or task.assignee not in people.may(task.purpose):
+        may_stay = task.purpose == "review" and task.task_id and task.assignee in people.paused
+        if not needed or not (may_stay or task.assignee in people.may(task.purpose)):
             yield task
 
 
@@ -213,6 +217,7 @@ class _Planner:
             *out_of_turn(hands, self._priorities),
             *in_the_way(hands, self._priorities, urgent, self._queue.overlap),
             *self._before_first_gold(hands),
+            *(one for name in self._people.paused for one in self._open_in_order("review", name)),
             *for_those_without_work(hands, lambda one: self._item(one).past),
             *conflicts_to_move(
                 self._open_in_order("adjudication"), self._people.adjudicators, self._had

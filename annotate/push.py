@@ -17,7 +17,7 @@ from loupe.annotate.interfaces.page import (
     returned_content,
 )
 from loupe.annotate.interfaces.registry import interface_of
-from loupe.annotate.planning import make_plan, midnight
+from loupe.annotate.planning import make_plan, midnight, people_of
 from loupe.annotate.projects import Seat, project_spec, remove_tasks, settle, take_back
 from loupe.annotate.queues import SHARED, Queue
 from loupe.db.annotations import (
@@ -193,7 +193,7 @@ def _push(
         (seat.assignee, pusher.send(seat, tasks))
         for seat, tasks in _by_seat(stored, plan.new, obsolete)
     )
-    _explain_suspensions(store, desks, queue)
+    _explain_absences(store, desks, queue)
     closed = sum(
         close_tasks(store, [task.key for task in tasks], server)
         for tasks in remove_tasks(store, desks, tasks_by_key(store, obsolete).values())
@@ -227,17 +227,18 @@ def _by_seat(
     return busy
 
 
-def _explain_suspensions(store: Store, desks: Desks, queue: Queue) -> None:
-    """Explain on the project of each suspended annotator why their items were revoked."""
+def _explain_absences(store: Store, desks: Desks, queue: Queue) -> None:
+    """Explain on the project of each suspended or paused annotator why they get no tasks."""
+    notes = dict.fromkeys(people_of(store, queue).paused, _PAUSE_NOTE)
     for one in revocations(store, queue.name):
-        if one.state != IN_FORCE:
-            continue
-        desk, seat = desks(one.assignee), Seat(one.assignee, "review")
+        if one.state == IN_FORCE:
+            notes[one.assignee] = _suspension_note(one, queue)
+    for assignee, note in notes.items():
+        desk, seat = desks(assignee), Seat(assignee, "review")
         known = project_of_tasks(store, desk.server_name, queue.name, *seat)
         if known is not None:
             spec = project_spec(queue, seat, additions(store, queue))
-            spec = spec._replace(note=_suspension_note(one, queue))
-            desk.ensure_project(spec, known)
+            desk.ensure_project(spec._replace(note=note), known)
 
 
 def _progress_notes(store: Store, queue: Queue) -> dict[str, str]:
@@ -276,6 +277,12 @@ def _qualification_note(queue: Queue) -> str:
         f"Qualification: the first {queue.qualification} items have a known answer. You get the "
         f"queue's other items once at least {queue.accuracy_floor:.0%} of your answers are right."
     )
+
+
+_PAUSE_NOTE = (
+    "Paused: the lead of your team stopped new tasks for you until further notice. What you have "
+    "begun stays yours, with its draft."
+)
 
 
 def _suspension_note(revocation: Revocation, queue: Queue) -> str:

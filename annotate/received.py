@@ -208,7 +208,8 @@ class Reader:
             config = self._interface.config
             if task.purpose == "adjudication":
                 config = self._adjudication_config
-            for remote in sorted(remote_task.annotations, key=lambda one: (one.updated_at, one.id)):
+            settled = [one for one in remote_task.annotations if not one.held]
+            for remote in sorted(settled, key=lambda one: (one.updated_at, one.id)):
                 people = [names[remote.user_id], names[remote.completed_by or remote.user_id]]
                 strange = self._assignee_problem(task, people)
                 strange = strange or _moved_problem(task, remote, elsewhere[remote.id])

@@ -85,15 +85,16 @@ def answer(
         UsageError: it is empty or too long, or the person asked nothing about the item.
     """
     said = checked_text(text)
-    asked = desk_events(
-        store, kind="question", queue=queue.name, entity_id=entity_id, annotator=annotator
+    before = desk_events(
+        store, kind=_THREAD, queue=queue.name, entity_id=entity_id, annotator=annotator
     )
+    asked = _questions(before)
     if not asked:
         raise UsageError(f"{annotator} asked nothing about {entity_id}")
     append_event(store, NewEvent("answer", author, said, queue.name, entity_id, annotator))
     if instructs:
         (item,) = fetch(store, [entity_id]).values()
-        details = {"question": asked[-1].text, "example": words_of(item)[:_EXAMPLE_CHARACTERS]}
+        details = {"question": asked, "example": words_of(item)[:_EXAMPLE_CHARACTERS]}
         append_event(
             store, NewEvent("instruction", author, said, queue.name, entity_id, details=details)
         )
@@ -109,7 +110,7 @@ def send_message(store: Store, annotator: str, author: str, text: str) -> None:
 
 
 class Received(NamedTuple):
-    """What a person got from the lead: for an answer, with their question and the item."""
+    """What a person got from the lead: for an answer, with their questions and the item."""
 
     event: StoredEvent
     question: str = ""
@@ -130,9 +131,20 @@ def inbox(store: Store, annotator: str, queues: Sequence[str], newest: int = 20)
         if event.kind != "answer" or thread is None:
             found.append(Received(event, str(event.details.get("question", ""))))
             continue
-        asked = [one.text for one in thread.events if one.kind == "question" and one.id < event.id]
-        found.append(Received(event, asked[-1] if asked else "", thread.text, thread.images))
+        asked = _questions([one for one in thread.events if one.id < event.id])
+        found.append(Received(event, asked, thread.text, thread.images))
     return found
+
+
+def _questions(events: Sequence[StoredEvent]) -> str:
+    """Return the questions, one a line, that an answer after these events is about."""
+    asked: list[str] = []
+    is_answered = False
+    for event in events:
+        if event.kind == "question":
+            asked = [*([] if is_answered else asked), event.text]
+        is_answered = event.kind == "answer"
+    return "\n".join(asked)
 
 
 def _about(event: StoredEvent) -> tuple[object, ...]:

@@ -36,9 +36,17 @@
   const inOneLine = text => (text ?? "").replace(/\s+/g, " ").trim();
   const countWords = text => text.split(/\s+/).filter(word => /[\p{L}\p{N}]/u.test(word)).length;
   let unchanged = null;
+  const isAgain = of => {
+    const is = unchanged === of;
+    unchanged = of;
+    return is;
+  };
   const missing = of => {
-    const verdict = chosen(of, "verdict")[0];
-    if (!verdict || chosen(of, "take").some(one => one !== "own")) return "";
+    const verdict = chosen(of, "verdict")[0], data = window.Htx?.task?.dataObj;
+    if (chosen(of, "take").some(one => one !== "own")) return "";
+    const isOpen = !verdict && !chosen(of, "pick").length && (offered(of, "verdict") || offered(of, "pick"));
+    if (isOpen && offered(of, "take")) return "Nothing is decided: take one of the answers, or give your own";
+    if (!verdict) return "";
     if (verdict === "reject") {
       if (offered(of, "problems") && !chosen(of, "problems").length) return "Tick what is wrong, then submit";
       if (offered(of, "reason") && !chosen(of, "reason").length) return "Choose why, then submit";
@@ -47,15 +55,17 @@
     const all = offered(of, "dropped");
     if (verdict === "keep" && all && chosen(of, "dropped").length === all) return "Every frame is dropped: keep one, or choose Drop";
     if (verdict === "split" && !chosen(of, "cuts").length) return "Tick the frame at which another person starts";
-    const tag = controls(of).find(one => withoutId(one.name) === "text");
+    const value = chosen(of, "changed")[0];
+    if (verdict === "edit" && offered(of, "changed") && (!value || value === data?.changed) && !isAgain(of))
+      return "Nothing is changed: choose another value, or submit again to accept it as it is";
+    const tag = controls(of).find(one => ["text", "changed"].includes(withoutId(one.name)));
     if (!tag) return "";
+    const shown = inOneLine(data?.text ?? data?.changed);
     const text = inOneLine(textOf(tag)), least = Number(/loupe-least-(\d+)/.exec(document.querySelector("[class*=loupe-least-]")?.className ?? "")?.[1] ?? 1);
-    if (!text) return "The text is empty: write it, or choose " + (least > 1 ? "Cannot be described" : "Reject");
+    if (!text && (shown || withoutId(tag.name) === "text")) return "The text is empty: write it, or choose " + (least > 1 ? "Cannot be described" : "Reject");
     const words = countWords(text);
     if (words < least) return "Too short: at least " + least + " words are needed, and there are " + words;
-    const shown = inOneLine(window.Htx?.task?.dataObj?.text);
-    if (verdict !== "edit" || text !== shown || unchanged === of) return "";
-    unchanged = of;
+    if (verdict !== "edit" || text !== shown || isAgain(of)) return "";
     return "Nothing is changed: edit the text, or submit again to accept it as it is";
   };
   window.loupeMissing = () => missing(answer());
@@ -94,11 +104,11 @@
     if (status === 410) return "Not saved: somebody else has this task now; reload the page for another";
     if (isClosed(status)) return "Not saved: answered in another tab, or taken back; reload the page";
     if (status === 400) return "Not saved: the server refused the text";
-    if (status === 503) return "Not saved: no connection; trying again …";
+    if (status === 408) return "Not saved: no connection; trying again …";
     return "Not saved: the server failed; trying again …";
   };
   const noConnection = () => new Response('{"detail": "no connection"}',
-    { status: 503, headers: { "Content-Type": "application/json" } });
+    { status: 408, headers: { "Content-Type": "application/json" } });
 
   const send = window.fetch;
   window.fetch = async (address, options = {}) => {
@@ -159,6 +169,17 @@
     Date.now = clock;
   };
 
+  // Another value than the one shown is a change.
+  let valued = "";
+  const chooseChange = of => {
+    const value = chosen(of, "changed")[0] ?? "";
+    if (value === valued) return;
+    valued = value;
+    if (!value || value === window.Htx?.task?.dataObj?.changed || chosen(of, "verdict").length) return;
+    const verdict = [...of.names.values()].find(tag => withoutId(tag.name) === "verdict");
+    verdict?.tiedChildren?.find(one => one.alias === "edit")?.toggleSelected();
+  };
+
   // The open answer, and the time of the submission that Label Studio accepted.
   let open = null, accepted = 0;
   setInterval(() => {
@@ -167,6 +188,7 @@
     if (of !== open) {
       open = of;
       accepted = 0;
+      valued = chosen(of, "changed")[0] ?? "";
       unsaved = failed = unchanged = null;
       objection = "";
       state = sessionStorage.loupeNotice ?? (of.draftId ? "Draft saved" : "");
@@ -176,7 +198,7 @@
     if (window.Htx.isSubmitting) accepted = of.submissionStarted;
     else if (failed === of) failed = null, accepted = 0;
     if (of.submissionStarted && of.submissionStarted !== accepted && now - of.submissionStarted > REFUSED_MS) endSubmission(of);
-    if (!of.submissionStarted) reopen(of);
+    if (!of.submissionStarted) reopen(of), chooseChange(of);
     if (unsaved && !of.isDraftSaving && (now - changed > PAUSE_MS || now - since > LONGEST_MS)) save();
     say(state);
   }, LOOK_MS);
@@ -209,6 +231,7 @@
   }, true);
 
   document.addEventListener("keydown", event => {
+    if (event.target.closest?.("#loupe-panel")) return;
     const held = event.ctrlKey || event.metaKey, plain = !held && !event.shiftKey && !event.altKey;
     if (plain && !isField(event.target) && isTicked(event.key)) {
       event.preventDefault();

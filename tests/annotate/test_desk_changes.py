@@ -274,15 +274,20 @@ def test_tasks_that_a_withdrawal_closed_are_removed_from_the_server(
     assert push(world.store, office, ONE).projects == ()
 
 
-def test_open_tasks_of_a_paused_annotator_are_reassigned_until_the_return(
+def test_tasks_that_a_paused_annotator_has_not_begun_are_reassigned_until_the_return(
     world: World, office: MemoryOffice
 ) -> None:
     ann, bea = (hire(world.store, office, name) for name in ("ann", "bea"))
     world.add_rewrites(6)
     named = ONE.model_copy(update={"annotators": ("ann", "bea")})
     push(world.store, office, named)
+    on_screen, *_ = office(ann).open_tasks()
+    office(ann).opened.add(on_screen.id)
     set_annotator_state(world.store, "ann", "paused")
-    assert push(world.store, office, named).closed == 3
+    assert push(world.store, office, named).moved == 2
+    assert waiting(world) == {(ann, "review"): 1, (bea, "review"): 5}
+    office(ann).opened.clear()
+    assert push(world.store, office, named).moved == 1
     assert waiting(world) == {(bea, "review"): 6}
     set_annotator_state(world.store, "bea", "paused")
     assert push(world.store, office, ONE).short == 6  # nothing goes to Loupe's own account

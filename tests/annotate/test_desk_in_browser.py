@@ -232,6 +232,9 @@ def test_an_adjudicator_settles_a_conflict_of_two_annotators(
     }
     assert push(store, desks, QUEUE, images_url).projects == ()
 
+    person.page.reload()
+    person.page.get_by_text("No More Tasks Left in Queue").wait_for()
+    person.keep("empty-reloaded")
     world.add(LATER, suspect=False)  # opens by itself on a page that had no more tasks
     assert push(store, desks, QUEUE, images_url).pushed == 2
     person.page.locator(SUBMIT).wait_for()
@@ -315,13 +318,15 @@ def assert_a_lost_answer_can_be_sent_again(person: Person) -> None:
     """
     person.page.route("**/api/drafts/0", lambda route: route.abort())
     save = "fetch('/api/drafts/0', {method: 'PATCH'}).then(said => said.status)"
-    assert person.page.evaluate(save) == 503
+    assert person.page.evaluate(save) == 408
     answers = "**/api/tasks/*/annotations/?*"
     person.page.route(answers, lambda route: route.abort(), times=1)
     with person.page.expect_event("requestfailed", lambda request: request.method == "POST"):
         person.press("Control+Enter")
-    person.page.get_by_text("Annotation is not saved").first.wait_for()
+    person.page.get_by_text("Not saved").first.wait_for()
     person.page.locator(SUBMIT).wait_for()
+    person.keep("lost-answer")
+    assert_no_words_for_developers(person)
 
 
 def assert_text_outlives_a_lost_connection(person: Person) -> None:
@@ -331,12 +336,22 @@ def assert_text_outlives_a_lost_connection(person: Person) -> None:
     person.page.context.set_offline(True)
     person.press("Control+Enter")
     status_line(person).get_by_text("Not saved: no connection; trying again …").wait_for()
+    person.page.wait_for_timeout(4000)
+    person.keep("offline")
+    assert_no_words_for_developers(person)
     person.page.context.set_offline(False)
     status_line(person).get_by_text("Draft saved at").wait_for()
     person.page.reload()
     person.page.wait_for_function(
         "text => document.querySelector('.loupe-write textarea')?.value === text", arg=MENDED
     )
+
+
+def assert_no_words_for_developers(person: Person) -> None:
+    """Assert that nothing covers the page, and that no line is meant for developers."""
+    assert not person.page.locator(".lsf-modal-ls__content, .ls-modal__content").count()
+    for words in ("Runtime error", "Ask on Slack", "contact our team"):
+        assert not person.page.get_by_text(words).locator("visible=true").count()
 
 
 def assert_text_outlives_the_end_of_the_session(person: Person) -> None:
@@ -361,6 +376,8 @@ def settle(person: Person, names: list[str]) -> None:
     assert any("not in the image" in text for text in given)
     everything = person.page.content()
     assert [name for name in names if name in everything] == []
+    person.press("Control+Enter")
+    status_line(person).get_by_text("Nothing is decided: take one of the answers").wait_for()
     person.press("2")
     person.write("A woman in a red coat, a bag on her left shoulder.")
     person.keep("adjudication")

@@ -125,6 +125,11 @@ def test_an_annotator_asks_and_the_lead_answers_and_acts(
     lead = visit(label_studio.email, label_studio.password)
     page = lead.page
     page.locator(".thread").get_by_text(QUESTION).wait_for()
+    page.get_by_role("button", name="Answer", exact=True).click()
+    assert page.locator("#sure-what").inner_text() == (
+        f"Fay Desk: What about gloves?\nFay Desk: {QUESTION}"
+    )
+    page.get_by_role("button", name="Cancel").click()
     page.get_by_text("Live: this page is up to date.").wait_for()
     page.locator(".thread img").evaluate("image => image.decode()")
     press(page, "Answer", "No: nothing is in it.", instructs=True)
@@ -161,7 +166,10 @@ def test_an_annotator_asks_and_the_lead_answers_and_acts(
     page = person.page
     page.goto(label_studio.url)
     page.locator(SUBMIT).wait_for()
-    assert "No: nothing is in it." in read_instructions(page)
+    instructions = read_instructions(page)
+    assert "What about gloves?" in instructions
+    assert QUESTION in instructions
+    assert "No: nothing is in it." in instructions
     page.get_by_role("button", name="Ask the lead · news").click()
     page.locator("#loupe-panel").get_by_text("No: nothing is in it.").wait_for()
     person.photograph(tmp_path, "answered")
@@ -221,12 +229,43 @@ def confirm(page: Any, text: str = "") -> None:
 
 
 def asks(person: Visitor, question: str) -> None:
-    """Ask the lead about the task on the screen; keys of the panel are not those of the task."""
+    """Ask the lead about the task on the screen, whose answer cannot be submitted yet.
+
+    Keys of the panel are not those of the task. Two questions follow each other; then the keys go
+    back to the text.
+    """
     page = person.page
+    page.keyboard.press("3")  # without a reason
+    writing = page.locator(".loupe-write textarea")
+    writing.focus()
     page.get_by_role("button", name="Ask the lead").click()
-    page.get_by_label("Question to the lead").fill(question)
+    page.get_by_label("Question to the lead").fill("What about gloves?")
     page.keyboard.press("1")
     page.keyboard.press("Backspace")
     page.keyboard.press("Control+Enter")
+    page.keyboard.type(question)  # while the first is sent
     page.get_by_text("Sent. The answer appears here").wait_for()
-    assert not page.locator("label:has(input:checked)").count()
+    assert page.get_by_label("Question to the lead").input_value() == question
+    page.keyboard.press("Control+Enter")
+    page.locator("#loupe-panel .loupe-line").nth(1).wait_for()
+    page.keyboard.press("Escape")
+    assert writing.evaluate("one => one === document.activeElement")
+    page.get_by_role("button", name="Ask the lead").click()
+    page.locator("#loupe-panel .loupe-line").nth(1).wait_for()
+    assert page.locator("label:has(input:checked)").count() == 1
+    for_phone(page)
+
+
+def for_phone(page: Any) -> None:
+    """Assert that the bar with news stays below the task on a phone."""
+    button = page.locator("#loupe-ask")
+    page.set_viewport_size({"width": 390, "height": 844})
+    button.evaluate("one => { one.textContent = 'Lead · news'; one.classList.add('loupe-news'); }")
+    page.wait_for_timeout(200)
+    heights = page.evaluate(
+        """() => ["#loupe-progress", "#loupe-progress button"]
+            .map(one => document.querySelector(one).getBoundingClientRect().height)"""
+    )
+    assert heights[0] < 1.5 * heights[1]
+    assert page.locator("#loupe-progress").bounding_box()["x"] >= 0
+    page.set_viewport_size({"width": 1400, "height": 900})

@@ -83,6 +83,8 @@ def test_sign_up_and_foreign_host_names_are_refused(client: httpx.Client) -> Non
     }
     referer = {"Referer": str(client.base_url.join("/user/login/"))}
     assert client.post("/user/signup/", data=form, headers=referer).status_code == 401
+    refused = client.post("/user/login/", data=form, headers=referer)
+    assert "your account may be closed: ask the lead" in refused.text  # for any address
 
 
 @pytest.mark.label_studio

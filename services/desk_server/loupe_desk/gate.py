@@ -228,7 +228,10 @@ def _has_pass(request: HttpRequest, passes: Mapping[str, Pass]) -> bool:
 def _refuse_stranger(request: HttpRequest) -> HttpResponse:
     if _is_page(request):
         return redirect_to_login(request.get_full_path(), "user-login")
-    detail = "You are not logged in. Log in again in another tab, then go on here."
+    detail = (
+        "You are not logged in. Log in again in another tab, then go on here; if you cannot, your "
+        "account may be closed: ask the lead of your team."
+    )
     return JsonResponse({"detail": detail}, status=401)
 
 

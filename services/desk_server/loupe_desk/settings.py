@@ -38,6 +38,7 @@ MIDDLEWARE = [
     "loupe_desk.again.AnswerAgain",
     "loupe_desk.webhook.AnswerWebhook",
     "loupe_desk.gate.WorkspaceGate",
+    "loupe_desk.holding.AnswerHolding",
     "loupe_desk.taking.TaskTaking",
 ]
 

@@ -15,7 +15,7 @@
   const about = make("div", {}, make("h2", { textContent: "About this task" }), lines, text, make("div", { className: "loupe-row-of-buttons" }, send, status));
   const panel = make("section", { id: "loupe-panel", hidden: true }, close, about, make("h2", { textContent: "From the lead" }), news);
   const drafts = new Map();
-  let task = 0, newest = 0;
+  let task = 0, newest = 0, before = null;
 
   button.setAttribute("aria-expanded", "false");
   button.setAttribute("aria-controls", panel.id);
@@ -40,7 +40,9 @@
   };
   const seen = () => Number(localStorage[SEEN] ?? 0);
   const label = () => {
-    button.textContent = newest > seen() ? "Ask the lead · news" : "Ask the lead";
+    const name = newest > seen() ? "Ask the lead · news" : "Ask the lead";
+    button.setAttribute("aria-label", name);
+    button.textContent = matchMedia("(max-width: 700px)").matches ? name.replace("Ask the lead ·", "Lead ·") : name;
     button.classList.toggle("loupe-news", newest > seen());
   };
   const loadNews = async () => {
@@ -62,6 +64,7 @@
     panel.style.bottom = bar ? `${Math.max(0, innerHeight - bar.getBoundingClientRect().top)}px` : "";
   };
   const open = () => {
+    task = Number(window.Htx?.task?.id ?? 0);
     panel.hidden = false;
     stayAboveSubmit();
     button.setAttribute("aria-expanded", "true");
@@ -80,26 +83,35 @@
     panel.hidden = true;
     button.setAttribute("aria-expanded", "false");
     lines.replaceChildren();
-    button.focus();
+    document.activeElement.blur();
+    if (before?.isConnected) before.focus();
     label();
   };
   const submit = async () => {
-    if (!text.value.trim()) return text.focus();
+    if (send.disabled || !text.value.trim()) return text.focus();
     const asked = task, words = text.value;
     send.disabled = true;
     status.textContent = "Sending …";
+    text.value = "";  // what is typed meanwhile is another question
+    drafts.delete(asked);
     const found = await ask(`/ask/${asked}/`, {
       method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ text: words }),
     });
     send.disabled = false;
-    if (found.problem) return status.textContent = `Not sent: ${found.problem}`;
-    drafts.delete(asked);
+    if (found.problem) drafts.set(asked, words + (drafts.get(asked) ?? ""));
     if (asked !== task) return;
-    text.value = "";
+    if (found.problem) {
+      text.value = drafts.get(asked);
+      return status.textContent = `Not sent: ${found.problem}`;
+    }
     status.textContent = "Sent. The answer appears here; you can go on meanwhile.";
     showThread(found);
   };
 
+  // The keys go back to where they were before the panel opened.
+  const isOurs = element => button.contains(element) || panel.contains(element);
+  document.addEventListener("focusin", event => { if (!isOurs(event.target)) before = event.target; });
+  document.addEventListener("focusout", event => { if (!isOurs(event.target) && !event.relatedTarget) before = null; });
   button.addEventListener("click", () => panel.hidden ? open() : shut());
   close.addEventListener("click", shut);
   send.addEventListener("click", submit);

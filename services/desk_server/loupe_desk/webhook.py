@@ -3,6 +3,7 @@
 Label Studio's own webhooks reach no loopback address.
 """
 
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from threading import Thread
@@ -10,6 +11,7 @@ from threading import Thread
 from django.http import HttpRequest, HttpResponse
 
 from loupe_desk.gate import only_labels
+from loupe_desk.holding import HELD_SECONDS, is_held
 from loupe_desk.view import NO_TASKS
 from loupe_desk.watcher import WatcherDownError, post
 
@@ -33,7 +35,7 @@ class AnswerWebhook:
         answer = self._get_response(request)
         route = request.resolver_match.view_name if request.resolver_match else ""
         if route in _ROUTES and request.method != "GET" and answer.status_code < 300:
-            Thread(target=_post, daemon=True).start()
+            Thread(target=_post, args=(None, is_held(request)), daemon=True).start()
         if only_labels(request.user) and _is_without_tasks(request, route, answer):
             Thread(target=_post, args=(request.user.pk,), daemon=True).start()
         return answer
@@ -46,7 +48,9 @@ def _is_without_tasks(request: HttpRequest, route: str, answer: HttpResponse) ->
     return request.path == "/" and answer.get("Location") == NO_TASKS
 
 
-def _post(asking: int | None = None) -> None:
-    """Post to the watcher if one runs."""
+def _post(asking: int | None = None, is_held: bool = False) -> None:
+    """Post to the watcher if one runs; about a held answer when it is not held any more."""
+    if is_held:
+        time.sleep(HELD_SECONDS)
     with suppress(WatcherDownError):
         post("/answered", {"asking": asking}, _TIMEOUT_SECONDS)
