@@ -202,7 +202,7 @@ class BuiltinRewriter(_FreeModel):
     determined_by = ("seed", "style")
     provider: Literal["builtin"] = "builtin"
     name: str = "loupe-rule-rewriter"
-    revision: str = "2"
+    revision: str = "3"
     seed: int = 0
     style: Literal["plain", "flowing", "brief"] = "plain"
 

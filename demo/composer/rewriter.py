@@ -250,8 +250,10 @@ class Composer:
         return f" with {joined(parts)}" if parts else ""
 
     def _part(self, part: Thing) -> str:
-        noun = self.said(part.phrase)
-        if not _within(part.all(Attribute.COLOUR)[0].span, part.phrase):
+        noun, colour = self.said(part.phrase), part.all(Attribute.COLOUR)[0].span
+        if _within(part.phrase, colour):  # the colour of «black-rimmed»
+            noun = f"{noun} {part.kind}"
+        if not _within(colour, part.phrase):
             noun = f"{self.colours(list(part.all(Attribute.COLOUR)))} {noun}"
         uncounted = _is_plural(noun) or noun.endswith(("lettering", "fur", "trim", "lace"))
         return noun if uncounted else with_article(noun)

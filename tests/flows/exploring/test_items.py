@@ -38,7 +38,7 @@ def test_a_dataset_and_its_release_show_the_same_images_and_texts(people: People
         assert release.trace(item.id).entities.keys() == people.items.trace(item.id).entities.keys()
     rewrites = [text for one in stored.values() for text in one.texts if text.kind == "rewrite"]
     assert {text.author for text in rewrites} == {
-        *("loupe-rule-rewriter-flowing@2", "loupe-rule-rewriter-plain@2")
+        *("loupe-rule-rewriter-flowing@3", "loupe-rule-rewriter-plain@3")
     }
     assert all(f"{one.author} · rewrite · {one.state}" in one.shown for one in rewrites)
     assert {one.fields["faithfulness"] for one in stored.values()} <= {"faithful", "suspect"}
