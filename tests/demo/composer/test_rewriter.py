@@ -48,6 +48,11 @@ def test_articles_agree_with_nouns() -> None:
         assert not re.search(r"\ba [aeio]\w|\ban [bcdfgjklmnpqrstvwxz]", text)
 
 
+def test_the_frame_of_glasses_is_named() -> None:
+    text = rewriter().rewrite("The man wears jeans and a coat; his glasses are black-rimmed.")
+    assert "glasses with a black frame" in text, text
+
+
 def test_captions_without_a_person_are_reordered() -> None:
     airplane = "A large white airplane and a person on a lot."
     for caption in (airplane, "Two dogs play in the snow", "Hm"):
