@@ -53,7 +53,7 @@ def waits(gate: str) -> Step[Run]:
 
 
 def spec_of(*steps: Any, gates: dict[str, str] | None = None) -> PipelineSpec[Any, Run]:
-    build = SimpleNamespace(dataset=DATASET, sources=(), gates=gates or {})
+    build = SimpleNamespace(dataset=DATASET, sources=(), against=(), gates=gates or {})
     return PipelineSpec(SimpleNamespace, lambda _: build, PipelineRun, steps, lambda _: "0.1.0")
 
 

@@ -144,7 +144,7 @@ def late_picture(home: Home) -> tuple[NewEntity, Image]:
 
 def pipeline_of(step: Callable[[PipelineRun[Any]], None]) -> PipelineSpec[Any, PipelineRun[Any]]:
     """Return a pipeline of one step that ignores its build file."""
-    build = SimpleNamespace(dataset="later", sources=(), gates={})
+    build = SimpleNamespace(dataset="later", sources=(), against=(), gates={})
     return PipelineSpec(
         SimpleNamespace, lambda _: build, PipelineRun, (Step(step),), lambda _: "0.1.0"
     )
