@@ -237,8 +237,17 @@ class OwnRun(PipelineRun[OwnBuild]):
 
     def replace_again(self, step: "Part") -> None:
         """Let what a step made of images take their place again, if they were reopened since."""
-        self.is_fresh = False
-        self.refresh()
+        if self._unreplaced(step):  # perhaps only by crops that do not count any more
+            self.is_fresh = False
+            self.refresh()
+        images = self._unreplaced(step)
+        agent, reason = self.agent_of(step), f"replaced by what {step.name} made of it"
+        decide(self.store, [NewDecision(id_, "reject", agent, reason) for id_ in images])
+        if images:
+            self.is_fresh = False
+
+    def _unreplaced(self, step: "Part") -> list[str]:
+        """Return the images that count although a step made others of them that count."""
         made = fetch_children(self.store, self.settings_of[step.name], Role.WRITTEN_WITH)
         counting = [
             one.id
@@ -248,10 +257,7 @@ class OwnRun(PipelineRun[OwnBuild]):
         ]
         sources = fetch_parents(self.store, counting, Role.DERIVED_FROM)
         images = {one.id for many in sources.values() for one in many if one.state in LIVE}
-        agent, reason = self.agent_of(step), f"replaced by what {step.name} made of it"
-        decide(self.store, [NewDecision(id_, "reject", agent, reason) for id_ in sorted(images)])
-        if images:
-            self.is_fresh = False
+        return sorted(images)
 
     def scope(self, part: "Part") -> Scope:
         """Return which entities are inputs of a part; see `begin`."""
@@ -322,14 +328,10 @@ class OwnRun(PipelineRun[OwnBuild]):
                 is_current = False
             for id_ in self.counts_of.keys() & settings.get(one.id, ()):
                 is_current = is_current and self.counts_of[id_](one, above[one.id])
-            made_with = settings.get(one.id, ())
+            made_with = set(settings.get(one.id, ()))
+            replaced = {id_ for id_ in above[one.id] if made_with & by_step.get(id_, set())}
             is_active = is_current and all(
-                _counts(
-                    one,
-                    parents[id_],
-                    active.get(id_),
-                    not by_step.get(id_, set()).isdisjoint(made_with),
-                )
+                _counts(one, parents[id_], active.get(id_), id_ in replaced)
                 for id_ in above[one.id]
             )
             active[one.id] = is_active

@@ -9,7 +9,7 @@ from loupe.annotate.queues import reopen_decided
 from loupe.db.entities import LIVE, AgentRef, StoredEntity, fetch_parents, find, parents_of
 from loupe.db.quarantine import Superseded, rejecting_plans
 from loupe.db.store import Store
-from loupe.flows.engine.context import PipelineRun, RunContext, sync_active, sync_active_edits
+from loupe.flows.engine.context import PipelineRun, RunContext, keep_settings, sync_active_edits
 from loupe.flows.engine.runner import store_settings
 from loupe.schemas.base import EntityRecord
 from loupe.schemas.provenance import Role
@@ -57,12 +57,7 @@ class Asked:
     def note(self) -> None:
         """Note that the settings of this run are now those in use."""
         known = {one.id for one in self.stored}
-        sync_active(
-            self.context,
-            self.dataset,
-            StageSettings.kind,
-            lambda one: one.id == self.current if one.id in known else None,
-        )
+        keep_settings(self.context, self.dataset, self.current, known)
 
     def led_to(self, results: Sequence[StoredEntity]) -> set[str]:
         """Return the ids of those results that the settings of this run lead to."""
@@ -118,7 +113,7 @@ def settings_of_steps(store: Store, dataset: str) -> dict[StoredEntity, StageSet
     return {one: settings for one, settings in found.items() if _STEP in settings.values}
 
 
-def decide_again(run: PipelineRun[Any], kind: type[EntityRecord], why: str) -> None:
+def let_gates_decide_again(run: PipelineRun[Any], kind: type[EntityRecord], why: str) -> None:
     """Reopen what gates decided alone of a kind, and say so."""
     for queue in run.queues.values():
         if queue.kind == kind.kind and (count := reopen_decided(run.store, queue, why)):
@@ -128,15 +123,18 @@ def decide_again(run: PipelineRun[Any], kind: type[EntityRecord], why: str) -> N
 def made_with_others(store: Store, dataset: str) -> Superseded:
     """Return the plans of steps whose rejections no longer hold: those with other settings.
 
-    Of the others, rejections of what no longer counts do not hold.
+    Of the others, rejections of what no longer counts do not hold. Plans of one's own pipelines,
+    which link to settings of their own, are not among them.
     """
     known = settings_of_steps(store, dataset)
+    ids = {one.id for one in known}
     in_use = {one.id for one in known if one.state in LIVE}
     times = Counter(settings.stage for settings in known.values())
     stale, of_steps = [], []
     for plan in rejecting_plans(store, (dataset,)):
-        linked = {one.id for one in known}.intersection(plan.configuration.get("made_with", ()))
-        if not linked and plan.stage not in times:
+        made_with = set(plan.configuration.get("made_with", ()))
+        linked = made_with & ids
+        if not linked and (made_with or plan.stage not in times):
             continue
         of_steps.append(plan.id)
         holds = bool(linked & in_use) if linked else times[plan.stage] == 1

@@ -219,6 +219,17 @@ def sync_active_edits(
     sync_active(context, dataset, kind, follows, (*LIVE, "superseded", "rejected"), agent)
 
 
+def keep_settings(context: RunContext, dataset: str, current: str, known: Collection[str]) -> None:
+    """Let only the `current` ones count, of settings that runs asked for."""
+    of = {current, *known}
+    sync_active(
+        context,
+        dataset,
+        StageSettings.kind,
+        lambda one: one.id == current if one.id in of else None,
+    )
+
+
 @dataclass
 class BuildReport:
     """The result of a run of a pipeline.
@@ -405,8 +416,7 @@ class PipelineRun(Generic[BuildT]):
 
     def keep_settings(self, current: str, known: Collection[str]) -> None:
         """Let only the `current` ones count, of settings that runs asked for."""
-        of = {current, *known}
-        self.sync_active(StageSettings, lambda one: one.id == current if one.id in of else None)
+        keep_settings(self.context, self.dataset, current, known)
 
     def require_own_dataset(self, built_from: str) -> None:
         """Require that the dataset was not imported, nor drawn from imported sources.

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from loupe.db.entities import LIVE, count_entities
-from loupe.flows.engine.asked import decide_again
+from loupe.flows.engine.asked import let_gates_decide_again
 from loupe.flows.engine.context import PipelineRun, PipelineStep
 from loupe.flows.engine.image_checks import image_checks
 from loupe.flows.engine.importing import import_source
@@ -86,6 +86,6 @@ def _check_captions(run: Run) -> None:
     language = run.profile.faithfulness.language
     asked = ask_about_captions(run.context, run.dataset, language)
     if asked.have_changed:
-        decide_again(run, Caption, f"they are read as {language!r} now")
+        let_gates_decide_again(run, Caption, f"they are read as {language!r} now")
     run.add(*check_source_captions(run.context, run.dataset, language, asked))
     asked.note()

@@ -13,7 +13,7 @@ from loupe.api.parts import Part, Place
 from loupe.checks.rewrites import described_checks
 from loupe.db.decisions import decide, decided_by_gate
 from loupe.db.entities import NewDecision, StoredEntity, children_of
-from loupe.flows.engine.asked import ask, decide_again
+from loupe.flows.engine.asked import ask, let_gates_decide_again
 from loupe.flows.engine.context import PipelineRun
 from loupe.flows.engine.model_step import StagePlan
 from loupe.flows.engine.runner import get_or_create_entity
@@ -220,7 +220,7 @@ def _is_of_judge(check: StoredEntity) -> bool:
 def _judge_again(run: PipelineRun[Any]) -> None:
     """Reopen the rewrites that gates or checks decided alone, so that the present ones decide."""
     why = "other checks are asked for now"
-    decide_again(run, Rewrite, why)
+    let_gates_decide_again(run, Rewrite, why)
     refused = decided_by_gate(run.store, run.dataset, Rewrite.kind, software().name, "")
     decide(run.store, [NewDecision(one.id, "reopen", software(), why) for one in refused])
 
