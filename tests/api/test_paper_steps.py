@@ -24,7 +24,7 @@ from loupe.flows.engine.report import LineProgress
 from loupe.flows.exploring.similar import similar_images
 from loupe.models.profiles.loader import load_profile
 from loupe.models.profiles.settings import Settings
-from loupe.schemas.errors import UsageError
+from loupe.schemas.errors import ModelError, UsageError
 from loupe.schemas.proposals import Candidate
 from loupe.schemas.provenance import Role
 from loupe.schemas.records import Caption, Image, Rewrite
@@ -40,7 +40,9 @@ def people(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def run(people: Path, home: Path, *steps: Any, version: str = "0.1.0") -> RunReport:
+def run(
+    people: Path, home: Path, *steps: Any, version: str = "0.1.0", profile: str = "builtin"
+) -> RunReport:
     source = loupe.source(
         "cuhk-pedes",
         "cuhk-pedes-demo/reid_raw.json",
@@ -50,7 +52,7 @@ def run(people: Path, home: Path, *steps: Any, version: str = "0.1.0") -> RunRep
     pipeline = loupe.Pipeline(
         "drawn", version=version, folder=people, sources=[source], steps=[*steps, loupe.release()]
     )
-    return pipeline.run("builtin", quiet=True, settings=Settings(home=home))
+    return pipeline.run(profile, quiet=True, settings=Settings(home=home))
 
 
 def rewrites(home: Path) -> list[tuple[str, str]]:
@@ -66,6 +68,24 @@ def test_captions_are_rewritten_checked_and_released(people: Path, tmp_path: Pat
     assert states.count("accepted") > len(states) / 2
     row = next(release.rows())
     assert len(row["captions"]) == 6  # two of the source, each rewritten by two models
+
+
+def test_what_the_present_checks_of_an_own_pipeline_refuse_counts_against_the_model(
+    people: Path, tmp_path: Path
+) -> None:
+    home, profile = tmp_path / ".loupe", tmp_path / "strict.toml"
+    lines = (
+        'description = "Of a test."',
+        "[rewrite]",
+        'models = [{ provider = "builtin" }]',
+        "[faithfulness]",
+        "near_identical_similarity = 0.55",
+    )
+    profile.write_text("\n".join(lines), encoding="utf-8")
+    steps = loupe.steps.rewrite(), loupe.steps.check_rewrites("form", "support", "person")
+    run(people, home, *steps)
+    with pytest.raises(ModelError, match=r"most of them .* as near_identical_to_source"):
+        run(people, home, *steps, version="0.2.0", profile=str(profile))
 
 
 def test_people_are_cut_out_of_photographs_and_kept_by_their_pose(tmp_path: Path) -> None:
